@@ -1,0 +1,1 @@
+"""Jobs: the record, the node side that writes it, and the cluster side that plans and gathers."""

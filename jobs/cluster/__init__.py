@@ -1,0 +1,1 @@
+"""What runs on the login node: plan, submit, follow, collect, report, compare; never torch."""

@@ -1,0 +1,49 @@
+"""Files that appear whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Writes a file so that a reader sees all of it or none, also after a crash.
+
+    Args:
+        path: The file; its folder must exist. An existing file is replaced.
+        text: What it will hold, as UTF-8.
+
+    Raises:
+        OSError: The folder is missing or full; no partial file stays.
+    """
+    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as handle:
+            handle.write(text)
+            handle.flush()
+            os.fsync(handle.fileno())
+        os.replace(name, path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def append_line(path: Path, line: str) -> None:
+    """Appends one line in one write, so that lines of several writers never mix.
+
+    Args:
+        path: The file, made if it is missing.
+        line: Text without a newline.
+    """
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    try:
+        os.write(descriptor, (line + "\n").encode())
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

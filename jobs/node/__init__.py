@@ -1,0 +1,1 @@
+"""What runs on the node: environment, capability, validation, benchmark, record."""
