@@ -1,0 +1,35 @@
+"""Pytest fixtures that give a test the session's SLURM cluster."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from tests.cluster.daemons import missing_requirement
+from tests.cluster.slurm import SlurmCluster
+
+
+@pytest.fixture(scope="session")
+def slurm_cluster() -> Iterator[SlurmCluster]:
+    """The cluster that all `slurm` tests of a session share; skips, with the reason, without one.
+
+    It does not change this process's environment: pass `slurm_cluster.env` to a child, or use
+    the fixture `slurm_env` where the code under test runs in this process.
+    """
+    if reason := missing_requirement():
+        pytest.skip(reason)
+    with SlurmCluster() as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def slurm_env(slurm_cluster: SlurmCluster, monkeypatch: pytest.MonkeyPatch) -> SlurmCluster:
+    """The session's cluster, with this process's environment pointing at it for one test."""
+    env = slurm_cluster.env
+    for key in [key for key in os.environ if key not in env]:
+        monkeypatch.delenv(key)
+    for key in ("PATH", "SLURM_CONF"):
+        monkeypatch.setenv(key, env[key])
+    return slurm_cluster

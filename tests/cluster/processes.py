@@ -1,0 +1,98 @@
+"""Processes known by pid and start time, so that only what we started is ever signalled."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Process:
+    """One process; a later process with the same pid is another one."""
+
+    pid: int
+    start_ticks: int
+
+    @classmethod
+    def of(cls, pid: int) -> Process | None:
+        """The process with this pid, or None if there is none (a zombie is none)."""
+        try:
+            # The command in parentheses may hold spaces: the fields are counted after it.
+            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        except (FileNotFoundError, ProcessLookupError):
+            return None
+        return None if fields[0] in "ZX" else cls(pid, int(fields[19]))
+
+    def is_alive(self) -> bool:
+        return Process.of(self.pid) == self
+
+    def send(self, number: signal.Signals) -> None:
+        if self.is_alive():
+            try:
+                os.kill(self.pid, number)
+            except ProcessLookupError:
+                return
+
+
+def stop_all(processes: Iterable[Process], grace_s: float = 4.0) -> None:
+    """TERM to all at once, then KILL to what is left after the grace."""
+    left = list(processes)
+    for process in left:
+        process.send(signal.SIGTERM)
+    left = wait_gone(left, grace_s)
+    for process in left:
+        process.send(signal.SIGKILL)
+    wait_gone(left, grace_s)
+
+
+def wait_gone(processes: Iterable[Process], timeout_s: float) -> list[Process]:
+    """Wait until the processes have ended; returns those that have not."""
+    left = list(processes)
+    deadline = time.monotonic() + timeout_s
+    while left and time.monotonic() < deadline:
+        left = [process for process in left if process.is_alive()]
+        time.sleep(0.02)
+    return left
+
+
+def job_processes(slurm_conf: Path) -> Iterator[Process]:
+    """The slurmstepd of this cluster and what its jobs run.
+
+    A step daemon outlives its slurmd. Job processes carry both our SLURM_CONF and a SLURM_JOB_ID
+    in the environment they were started with; a developer's own shell carries the first only.
+    """
+    mark = f"SLURM_CONF={slurm_conf}".encode()
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            environment = (entry / "environ").read_bytes().split(b"\0")
+            command = (entry / "cmdline").read_bytes()
+        except OSError:
+            continue
+        in_job = any(line.startswith(b"SLURM_JOB_ID=") for line in environment)
+        if (
+            mark in environment
+            and (in_job or command.startswith(b"slurmstepd"))
+            and (process := Process.of(int(entry.name)))
+        ):
+            yield process
+
+
+def save_pids(path: Path, daemons: dict[str, Process]) -> None:
+    """Keep the pids, so that another process can stop the cluster."""
+    temporary = path.with_suffix(".tmp")
+    temporary.write_text(json.dumps({n: [p.pid, p.start_ticks] for n, p in daemons.items()}))
+    temporary.replace(path)
+
+
+def load_pids(path: Path) -> dict[str, Process]:
+    """The processes that `save_pids` kept; empty where there is no such file."""
+    if not path.is_file():
+        return {}
+    return {name: Process(*pair) for name, pair in json.loads(path.read_text()).items()}

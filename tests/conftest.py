@@ -1,0 +1,35 @@
+"""Rules for every test: one SLURM for a session, and no silent skip in CI."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator
+
+import pytest
+
+pytest_plugins = ["tests.cluster.fixtures"]
+
+_MUST_RUN_IN_CI = ("slurm", "browser")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep the tests that share a cluster in one xdist worker (`--dist loadgroup`)."""
+    for item in items:
+        if item.get_closest_marker("slurm"):
+            item.add_marker(pytest.mark.xdist_group("slurm"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Turn a skip into a failure where CI has promised what the test needs."""
+    report = yield
+    marks = [name for name in _MUST_RUN_IN_CI if item.get_closest_marker(name)]
+    expected = hasattr(report, "wasxfail")
+    if report.skipped and marks and not expected and os.environ.get("CI") == "true":
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
+        report.outcome = "failed"
+        report.longrepr = f"a `{marks[0]}` test must not be skipped in CI. {reason}"
+    return report
