@@ -1,0 +1,243 @@
+"""MLA RoPE: rotate queries, and give every head the one shared rotary key, with gradients.
+
+Axes: s sequence, b batch, t packed tokens, h heads, d width of a head. Q and K heads are
+[nope | rope]; only the rope columns are rotated. They are interleaved going in and half-split
+coming out (see rope_eager), as DeepSeek-V3's weights have them.
+
+K comes in one of two layouts. Fused: k [s, b, h, nope + rope], of which head 0's rope columns are
+the shared rotary key and the other heads' are never read (`mxfp8_attention.rope.mla_rope_k`).
+Split: kv [s, b, h, nope + v] and the shared key by itself, [s, b, 1, rope] (`mla_rope_kv`).
+In both, the key's gradient is the FP32 sum over heads, rotated back and rounded once.
+
+Every function takes `qkv_format`: 'sbhd', 'bshd', or 'thd' with `cu_seqlens`, where tokens of all
+sequences are packed into one axis and each sequence starts at position 0 (queries and keys may
+have cu_seqlens of their own). `positions` overrides that: one offset, or the table row of each
+token. The result has the dtype and the format of the input and is dense.
+
+`kernel` is 'eager' (plain PyTorch), 'triton' (fused), or 'auto': triton on a GPU, else eager.
+Nothing is ever replaced silently: a GPU without Triton is an error.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from mxfp8_attention import rope_ops
+from mxfp8_attention.rope_tables import (
+    RopeTables,
+    YarnParameters,
+    context_parallel_positions,
+    rope_tables,
+    softmax_scale,
+)
+
+__all__ = [
+    "QKV_FORMATS",
+    "RopeTables",
+    "YarnParameters",
+    "context_parallel_positions",
+    "mla_rope_k",
+    "mla_rope_kv",
+    "mla_rope_q",
+    "rope_tables",
+    "softmax_scale",
+]
+
+QKV_FORMATS = ("sbhd", "bshd", "thd")
+_DTYPES = (torch.bfloat16, torch.float16, torch.float32, torch.float64)
+
+
+def mla_rope_q(
+    q: Tensor,
+    tables: RopeTables,
+    *,
+    rope_dim: int,
+    qkv_format: str = "sbhd",
+    cu_seqlens: Tensor | None = None,
+    positions: Tensor | int | None = None,
+    kernel: str = "auto",
+    inplace: bool = False,
+    inplace_grad: bool = False,
+) -> Tensor:
+    """Rotate the last `rope_dim` columns of every query head.
+
+    Args:
+        q: [s, b, h, nope + rope], or as `qkv_format` says; bf16, fp16, fp32 or fp64, any strides.
+        tables: from `rope_tables`, of width `rope_dim`.
+        rope_dim: width of the rotary slice, even.
+        qkv_format: sbhd, bshd or thd.
+        cu_seqlens: thd only, int [sequences + 1]: where each sequence starts; the last entry is
+            where the last one ends. Tokens after it are padding and take position 0.
+        positions: offset of the first token, or int [s] (thd: [t]): the table row of each token.
+        kernel: auto, eager or triton.
+        inplace: overwrite q's rotary columns instead of copying q; autograd is told.
+        inplace_grad: with `inplace`, let backward overwrite the incoming gradient too. Right only
+            where nothing else reads that gradient, as when attention alone consumes the result.
+
+    Returns:
+        The rotated queries, in the shape of q; q itself with `inplace`.
+
+    Raises:
+        ValueError: shapes, dtypes, positions or kernel do not fit together.
+        ImportError: q is on a GPU, `kernel` is not eager and Triton is not installed.
+    """
+    _check_data("q", q, qkv_format)
+    _check_tables(tables, rope_dim, q)
+    if not rope_dim <= q.shape[-1]:
+        raise ValueError(f"rope_dim must be at most q's head width {q.shape[-1]}, got {rope_dim}")
+    if inplace_grad and not inplace:
+        raise ValueError("inplace_grad must be False without inplace, got True; set inplace=True")
+    cos, sin, rows = _addressed(q, tables, qkv_format, cu_seqlens, positions)
+    if inplace:
+        rotated: Tensor = rope_ops.RotateInPlace.apply(
+            q, cos, sin, rows, qkv_format, inplace_grad, kernel
+        )
+        return rotated
+    q_SBHD = rope_ops.canonical(q, qkv_format)
+    out = rope_ops.rope_q(q_SBHD, cos, sin, rows, qkv_format == "bshd", False, kernel)
+    return rope_ops.restored(out, qkv_format)
+
+
+def mla_rope_k(
+    k: Tensor,
+    tables: RopeTables,
+    *,
+    rope_dim: int,
+    qkv_format: str = "sbhd",
+    cu_seqlens: Tensor | None = None,
+    positions: Tensor | int | None = None,
+    kernel: str = "auto",
+) -> Tensor:
+    """Fused layout: rotate head 0's rotary slice and give it to every head of k.
+
+    Args:
+        k: [s, b, h, nope + rope], or as `qkv_format` says. V has nothing to be rotated and is
+            not passed.
+        tables, rope_dim, qkv_format, cu_seqlens, positions, kernel: as for `mla_rope_q`.
+
+    Returns:
+        [s, b, h, nope + rope]. Backward sends the rotary gradient of all heads to head 0's slice
+        and exact zeros to the slices of the others.
+
+    Raises:
+        ValueError: shapes, dtypes, positions or kernel do not fit together.
+        ImportError: k is on a GPU, `kernel` is not eager and Triton is not installed.
+    """
+    _check_data("k", k, qkv_format)
+    _check_tables(tables, rope_dim, k)
+    if not rope_dim <= k.shape[-1]:
+        raise ValueError(f"rope_dim must be at most k's head width {k.shape[-1]}, got {rope_dim}")
+    cos, sin, rows = _addressed(k, tables, qkv_format, cu_seqlens, positions)
+    k_SBHD = rope_ops.canonical(k, qkv_format)
+    out = rope_ops.rope_k_fused(k_SBHD, cos, sin, rows, qkv_format == "bshd", kernel)
+    return rope_ops.restored(out, qkv_format)
+
+
+def mla_rope_kv(
+    kv: Tensor,
+    k_pe: Tensor,
+    tables: RopeTables,
+    *,
+    nope_dim: int,
+    qkv_format: str = "sbhd",
+    cu_seqlens: Tensor | None = None,
+    positions: Tensor | int | None = None,
+    kernel: str = "auto",
+) -> tuple[Tensor, Tensor]:
+    """Split layout: part kv into k and v and append the rotated shared key to every head of k.
+
+    Args:
+        kv: [s, b, h, nope + v], or as `qkv_format` says: per head k's nope columns, then v.
+        k_pe: [s, b, 1, rope], the shared rotary key, of kv's dtype.
+        tables: from `rope_tables`, of width rope.
+        nope_dim: width of k's columns that are not rotated.
+        qkv_format, cu_seqlens, positions, kernel: as for `mla_rope_q`.
+
+    Returns:
+        k [s, b, h, nope + rope] and v [s, b, h, v].
+
+    Raises:
+        ValueError: shapes, dtypes, positions or kernel do not fit together.
+        ImportError: kv is on a GPU, `kernel` is not eager and Triton is not installed.
+    """
+    _check_data("kv", kv, qkv_format)
+    _check_data("k_pe", k_pe, qkv_format)
+    if k_pe.shape[:-1] != (*kv.shape[:-2], 1) or k_pe.dtype != kv.dtype:
+        raise ValueError(
+            f"k_pe must be {kv.dtype} of shape {(*kv.shape[:-2], 1)} and its width, "
+            f"got {k_pe.dtype} of shape {tuple(k_pe.shape)}"
+        )
+    if not 0 <= nope_dim < kv.shape[-1]:
+        raise ValueError(
+            f"nope_dim must be from 0 to less than kv's head width {kv.shape[-1]}, got {nope_dim}"
+        )
+    _check_tables(tables, k_pe.shape[-1], kv)
+    cos, sin, rows = _addressed(kv, tables, qkv_format, cu_seqlens, positions)
+    kv_SBHD, k_pe_SBHD = (rope_ops.canonical(x, qkv_format) for x in (kv, k_pe))
+    k_SBHD, v_SBHD = rope_ops.rope_kv_split(
+        kv_SBHD, k_pe_SBHD, cos, sin, rows, qkv_format == "bshd", nope_dim, kernel
+    )
+    return rope_ops.restored(k_SBHD, qkv_format), rope_ops.restored(v_SBHD, qkv_format)
+
+
+def _check_data(name: str, x: Tensor, qkv_format: str) -> None:
+    if qkv_format not in QKV_FORMATS:
+        raise ValueError(f"qkv_format must be one of {', '.join(QKV_FORMATS)}, got {qkv_format}")
+    axes = len(qkv_format)
+    if x.dim() != axes:
+        raise ValueError(f"{name} must have the {axes} axes {qkv_format}, got {tuple(x.shape)}")
+    if x.dtype not in _DTYPES:
+        raise ValueError(f"{name} must be bfloat16, float16, float32 or float64, got {x.dtype}")
+
+
+def _check_tables(tables: RopeTables, rope_dim: int, x: Tensor) -> None:
+    if rope_dim <= 0 or rope_dim % 2:
+        raise ValueError(f"rope_dim must be a positive even number, got {rope_dim}")
+    if tables.dim != rope_dim or tables.cos.shape != tables.sin.shape:
+        raise ValueError(
+            f"tables must be rope_dim={rope_dim} wide, got cos {tuple(tables.cos.shape)}, "
+            f"sin {tuple(tables.sin.shape)}"
+        )
+    if tables.cos.device != x.device or tables.sin.device != x.device:
+        raise ValueError(f"tables must be on {x.device} as the data, got {tables.cos.device}")
+
+
+def _addressed(
+    x: Tensor,
+    tables: RopeTables,
+    qkv_format: str,
+    cu_seqlens: Tensor | None,
+    positions: Tensor | int | None,
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Return tables and the row of each token; None where token i takes row i."""
+    tokens = x.shape[1 if qkv_format == "bshd" else 0]
+    if (qkv_format == "thd") != (cu_seqlens is not None) and positions is None:
+        raise ValueError(
+            f"cu_seqlens must be given for thd and for thd alone, got qkv_format={qkv_format} "
+            f"{'with' if cu_seqlens is not None else 'without'} it"
+        )
+    if isinstance(positions, Tensor):
+        if positions.shape != (tokens,) or positions.is_floating_point():
+            raise ValueError(
+                f"positions must be {tokens} integers, one for each token, "
+                f"got {positions.dtype} of shape {tuple(positions.shape)}"
+            )
+        return tables.cos, tables.sin, positions.to(device=x.device, dtype=torch.int64)
+    if cu_seqlens is not None:
+        return tables.cos, tables.sin, _packed_positions(cu_seqlens, tokens, x.device)
+    first = positions or 0
+    if not 0 <= first <= len(tables) - tokens:
+        raise ValueError(
+            f"positions must lie within the {len(tables)} of the tables, "
+            f"got {tokens} tokens from {first}; make longer tables"
+        )
+    return tables.cos[first:], tables.sin[first:], None
+
+
+def _packed_positions(cu_seqlens: Tensor, tokens: int, device: torch.device) -> Tensor:
+    """Return each packed token's place in its own sequence, [t]; 0 for padding after the last."""
+    starts = cu_seqlens.to(device=device, dtype=torch.int64)
+    token = torch.arange(tokens, device=device)
+    sequence = torch.searchsorted(starts, token, right=True) - 1
+    return torch.where(token < starts[-1], token - starts[sequence], 0)
