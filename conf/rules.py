@@ -1,0 +1,185 @@
+"""What a point's values must be: one sentence for each that cannot be, with the remedy.
+
+A value that no recipe and no hardware could take is refused here, before anything starts. What one
+recipe or one GPU cannot take is no mistake: it is UNSUPPORTED (`mxfp8_attention.limits`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import re
+from collections.abc import Iterator
+
+from conf.choices import Backend, QkvFormat, RopeTable, Scheduler
+from conf.schema import Benchmark, Gpu, Point, SeedTolerance, Shape, Tolerance
+from conf.site import Cluster, Launch
+from conf.verbs import Run
+
+MAX_STEP_VALUES = 2**40  # elements of one activation: a petabyte is a typing error
+
+
+def problems(config: Run) -> list[str]:
+    """Every rule that a run's configuration breaks.
+
+    Args:
+        config: A typed configuration of run, sweep or plan.
+
+    Returns:
+        Sentences of the form "`key` must rule, got value; remedy"; none where all hold.
+    """
+    return [*point_problems(config), *_cluster(config.cluster), *_launch(config.launch)]
+
+
+def point_problems(point: Point) -> list[str]:
+    """Every rule that a point breaks; what the node checks again."""
+    return [
+        *_finite(point, ""),
+        *_gpu(point.gpu),
+        *_shape(point.shape),
+        *_tolerance(point.tolerance),
+        *_benchmark(point.benchmark),
+        *_backend(point),
+    ]
+
+
+def _finite(value: object, key: str) -> Iterator[str]:
+    """No number of a configuration is NaN or infinite."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        for field in dataclasses.fields(value):
+            name = f"{key}.{field.name}" if key else field.name
+            yield from _finite(getattr(value, field.name), name)
+    elif isinstance(value, float) and not math.isfinite(value):
+        yield f"{key} must be a finite number, got {value}"
+
+
+def _at_least(key: str, value: float, low: float) -> Iterator[str]:
+    if value < low:
+        yield f"{key} must be at least {low}, got {value}"
+
+
+def _above_zero(key: str, value: float) -> Iterator[str]:
+    if value <= 0:
+        yield f"{key} must be greater than 0, got {value}"
+
+
+def _gpu(gpu: Gpu) -> Iterator[str]:
+    if gpu.device not in ("cpu", "cuda"):
+        yield f"gpu.device must be cpu or cuda, got {gpu.device!r}"
+    capability = gpu.compute_capability
+    if capability is not None and not re.fullmatch(r"\d+\.\d", capability):
+        yield f'gpu.compute_capability must read like "10.3", got {capability!r}'
+    for name in (
+        "peak_bf16_tflops",
+        "peak_fp8_tflops",
+        "peak_mxfp8_tflops",
+        "bandwidth_tb_per_s",
+        "memory_gib",
+    ):
+        peak = getattr(gpu, name)
+        if peak is not None:
+            yield from _above_zero(f"gpu.{name}", peak)
+
+
+def _shape(shape: Shape) -> Iterator[str]:
+    for name in ("batch", "seq_len", "hidden", "num_heads"):
+        yield from _at_least(f"shape.{name}", getattr(shape, name), 1)
+    for name in ("head_dim_nope", "head_dim_rope", "head_dim_v"):
+        width = getattr(shape, name)
+        yield from _at_least(f"shape.{name}", width, 2)
+        if width % 2:
+            yield f"shape.{name} must be even, got {width}"
+    yield from _above_zero("shape.init_std", shape.init_std)
+    yield from _above_zero("shape.rope_base", shape.rope_base)
+    if not 0 <= shape.seed < 2**63:
+        yield f"shape.seed must be between 0 and 2**63 - 1, got {shape.seed}"
+    if shape.rope_table is RopeTable.yarn:
+        yield from _above_zero("shape.yarn_factor", shape.yarn_factor)
+        yield from _at_least("shape.yarn_original_seq_len", shape.yarn_original_seq_len, 1)
+        yield from _above_zero("shape.yarn_beta_slow", shape.yarn_beta_slow)
+        if shape.yarn_beta_fast <= shape.yarn_beta_slow:
+            yield (
+                f"shape.yarn_beta_fast must be greater than shape.yarn_beta_slow "
+                f"({shape.yarn_beta_slow}), got {shape.yarn_beta_fast}"
+            )
+    if shape.qkv_format is not QkvFormat.sbhd:
+        yield (
+            f"shape.qkv_format must be sbhd, got {shape.qkv_format.name}: the path through "
+            "linear layers and attention runs sbhd only (RoPE alone also takes bshd and thd)"
+        )
+    width = max(shape.hidden, shape.num_heads * (2 * shape.head_dim_qk + shape.head_dim_v))
+    if shape.tokens * width > MAX_STEP_VALUES:
+        yield (
+            f"shape.seq_len times shape.batch times the widest layer must be at most 2**40 "
+            f"values, got {shape.seq_len} x {shape.batch} x {width}"
+        )
+
+
+def _tolerance(tolerance: Tolerance) -> Iterator[str]:
+    for field in dataclasses.fields(tolerance):
+        value = getattr(tolerance, field.name)
+        if isinstance(value, float):
+            yield from _at_least(f"tolerance.{field.name}", value, 0)
+    if isinstance(tolerance, SeedTolerance) and tolerance.max_outside_share > 1:
+        share = tolerance.max_outside_share
+        yield f"tolerance.max_outside_share must be at most 1, got {share}"
+
+
+def _benchmark(benchmark: Benchmark) -> Iterator[str]:
+    for name in ("blocks", "iterations_per_block", "bootstrap_resamples"):
+        yield from _at_least(f"benchmark.{name}", getattr(benchmark, name), 1)
+    yield from _at_least("benchmark.warmup_min_iterations", benchmark.warmup_min_iterations, 0)
+    if benchmark.warmup_max_iterations < benchmark.warmup_min_iterations:
+        yield (
+            "benchmark.warmup_max_iterations must be at least benchmark.warmup_min_iterations "
+            f"({benchmark.warmup_min_iterations}), got {benchmark.warmup_max_iterations}"
+        )
+    if not 0 < benchmark.confidence < 1:
+        yield f"benchmark.confidence must lie between 0 and 1, got {benchmark.confidence}"
+    for name in ("min_fprop_speedup", "min_bprop_speedup"):
+        gate = getattr(benchmark, name)
+        if gate is not None:
+            yield from _above_zero(f"benchmark.{name}", gate)
+            if not benchmark.enabled:
+                yield (
+                    f"benchmark.{name} must be null where nothing is timed, got {gate}; "
+                    "use benchmark=default"
+                )
+
+
+def _backend(point: Point) -> Iterator[str]:
+    gates = point.benchmark.min_fprop_speedup, point.benchmark.min_bprop_speedup
+    if point.backend is Backend.emulated and any(gate is not None for gate in gates):
+        yield (
+            "benchmark.min_fprop_speedup and min_bprop_speedup must be null with "
+            "backend=emulated, whose times say nothing about hardware; use backend=te on a GPU"
+        )
+
+
+def _cluster(cluster: Cluster) -> Iterator[str]:
+    for field in dataclasses.fields(cluster):
+        value = getattr(cluster, field.name)
+        if isinstance(value, str) and ("\n" in value or "\0" in value):
+            yield f"cluster.{field.name} must be one line, got {value!r}"
+    for name in cluster.env:
+        if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+            yield f"cluster.env must name variables of letters, digits and _, got {name!r}"
+    for mount in cluster.container.mounts:
+        if mount.count(":") not in (1, 2):
+            yield f'cluster.container.mounts must read "host:container[:flags]", got {mount!r}'
+    if cluster.container.image is not None and cluster.scheduler is Scheduler.local:
+        yield (
+            "cluster.container.image must be null with a local cluster, got "
+            f"{cluster.container.image!r}; use cluster=slurm"
+        )
+
+
+def _launch(launch: Launch) -> Iterator[str]:
+    yield from _at_least("launch.points_per_job", launch.points_per_job, 1)
+    yield from _at_least("launch.retries", launch.retries, 0)
+    for name in ("max_parallel", "time_min", "point_time_limit_s", "cpus_per_task"):
+        value = getattr(launch, name)
+        if value is not None:
+            yield from _at_least(f"launch.{name}", value, 1)
+    if launch.memory_gib is not None:
+        yield from _above_zero("launch.memory_gib", launch.memory_gib)

@@ -1,0 +1,57 @@
+"""The type of each verb's whole configuration: one primary config a verb."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from conf.schema import Gpu, Point
+from conf.site import Cluster, Grid, Launch
+
+
+@dataclass
+class Places:
+    """Where sweeps and collections lie; None: `runs/` and `results/` in the checkout."""
+
+    runs_dir: str | None = None
+    results_dir: str | None = None
+
+
+@dataclass
+class Run(Point, Places):
+    """One point, or with `--multirun` several.
+
+    Attributes:
+        cluster: Where it runs.
+        launch: How points become jobs.
+        wait: Follow the jobs to their end, where they are submitted.
+        allow_unsupported: UNSUPPORTED counts as 0 in the exit code.
+    """
+
+    cluster: Cluster = field(default_factory=Cluster)
+    launch: Launch = field(default_factory=Launch)
+    wait: bool = False
+    allow_unsupported: bool = False
+
+
+@dataclass
+class Sweep(Run):
+    """Many points, by axes of a grid and of the command line."""
+
+    grid: Grid = field(default_factory=Grid)
+
+
+@dataclass
+class Doctor(Places):
+    """What this machine, or a node of a cluster, can do."""
+
+    gpu: Gpu = field(default_factory=Gpu)
+    cluster: Cluster = field(default_factory=Cluster)
+    launch: Launch = field(default_factory=Launch)
+
+
+@dataclass
+class Collect(Places):
+    """Gather logs and records per job id; write the tables and the report."""
+
+    report: bool = True
+    allow_unsupported: bool = False

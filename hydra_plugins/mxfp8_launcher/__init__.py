@@ -1,0 +1,1 @@
+"""What Hydra needs from this project: its sweeper, its schemas and its users' config folder."""

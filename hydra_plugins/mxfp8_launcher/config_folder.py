@@ -1,0 +1,36 @@
+"""Adds the user's own config folder to Hydra's search path."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from hydra.core.config_search_path import ConfigSearchPath
+from hydra.plugins.search_path_plugin import SearchPathPlugin
+
+VARIABLE = "MXFP8_CONFIG_DIR"
+
+
+def user_config_folder() -> Path | None:
+    """The folder of a user's own shape/, gpu/, cluster/ and grid/ files.
+
+    Returns:
+        What MXFP8_CONFIG_DIR names, else `mxfp8-attention` in the user's config folder; None
+        where that folder does not exist and was not asked for.
+    """
+    named = os.environ.get(VARIABLE)
+    if named:
+        return Path(named).expanduser()
+    home = os.environ.get("XDG_CONFIG_HOME") or "~/.config"
+    folder = Path(home).expanduser() / "mxfp8-attention"
+    return folder if folder.is_dir() else None
+
+
+class UserConfigFolder(SearchPathPlugin):
+    """Found by Hydra in this package; appended, so that it adds choices and hides none."""
+
+    def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
+        """Appends the user's folder, where there is one."""
+        folder = user_config_folder()
+        if folder is not None:
+            search_path.append(provider="user", path=f"file://{folder.resolve()}")
