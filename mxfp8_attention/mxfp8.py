@@ -175,7 +175,8 @@ def _checked_axis(x: Tensor, axis: int) -> int:
 
 def _blocked(x: Tensor, axis: int) -> Tensor:
     """View `axis` as (blocks, 32)."""
-    return x.unflatten(axis, (x.shape[axis] // BLOCK_SIZE, BLOCK_SIZE))
+    blocks = (x.shape[axis] // BLOCK_SIZE, BLOCK_SIZE)
+    return torch.unflatten(x, axis, blocks)
 
 
 def _pieces(*tensors: Tensor, block_axis: int) -> Iterator[tuple[Tensor, ...]]:

@@ -24,6 +24,7 @@ import torch
 from torch import Tensor
 
 from mxfp8_attention import rope_ops
+from mxfp8_attention.rope_autograd import canonical, restored, rotate_in_place
 from mxfp8_attention.rope_tables import (
     RopeTables,
     YarnParameters,
@@ -90,13 +91,10 @@ def mla_rope_q(
         raise ValueError("inplace_grad must be False without inplace, got True; set inplace=True")
     cos, sin, rows = _addressed(q, tables, qkv_format, cu_seqlens, positions)
     if inplace:
-        rotated: Tensor = rope_ops.RotateInPlace.apply(
-            q, cos, sin, rows, qkv_format, inplace_grad, kernel
-        )
-        return rotated
-    q_SBHD = rope_ops.canonical(q, qkv_format)
+        return rotate_in_place(q, cos, sin, rows, qkv_format, inplace_grad, kernel)
+    q_SBHD = canonical(q, qkv_format)
     out = rope_ops.rope_q(q_SBHD, cos, sin, rows, qkv_format == "bshd", False, kernel)
-    return rope_ops.restored(out, qkv_format)
+    return restored(out, qkv_format)
 
 
 def mla_rope_k(
@@ -114,7 +112,12 @@ def mla_rope_k(
     Args:
         k: [s, b, h, nope + rope], or as `qkv_format` says. V has nothing to be rotated and is
             not passed.
-        tables, rope_dim, qkv_format, cu_seqlens, positions, kernel: as for `mla_rope_q`.
+        tables: as for `mla_rope_q`.
+        rope_dim: as for `mla_rope_q`.
+        qkv_format: as for `mla_rope_q`.
+        cu_seqlens: as for `mla_rope_q`.
+        positions: as for `mla_rope_q`.
+        kernel: as for `mla_rope_q`.
 
     Returns:
         [s, b, h, nope + rope]. Backward sends the rotary gradient of all heads to head 0's slice
@@ -129,9 +132,9 @@ def mla_rope_k(
     if not rope_dim <= k.shape[-1]:
         raise ValueError(f"rope_dim must be at most k's head width {k.shape[-1]}, got {rope_dim}")
     cos, sin, rows = _addressed(k, tables, qkv_format, cu_seqlens, positions)
-    k_SBHD = rope_ops.canonical(k, qkv_format)
+    k_SBHD = canonical(k, qkv_format)
     out = rope_ops.rope_k_fused(k_SBHD, cos, sin, rows, qkv_format == "bshd", kernel)
-    return rope_ops.restored(out, qkv_format)
+    return restored(out, qkv_format)
 
 
 def mla_rope_kv(
@@ -152,7 +155,10 @@ def mla_rope_kv(
         k_pe: [s, b, 1, rope], the shared rotary key, of kv's dtype.
         tables: from `rope_tables`, of width rope.
         nope_dim: width of k's columns that are not rotated.
-        qkv_format, cu_seqlens, positions, kernel: as for `mla_rope_q`.
+        qkv_format: as for `mla_rope_q`.
+        cu_seqlens: as for `mla_rope_q`.
+        positions: as for `mla_rope_q`.
+        kernel: as for `mla_rope_q`.
 
     Returns:
         k [s, b, h, nope + rope] and v [s, b, h, v].
@@ -174,11 +180,11 @@ def mla_rope_kv(
         )
     _check_tables(tables, k_pe.shape[-1], kv)
     cos, sin, rows = _addressed(kv, tables, qkv_format, cu_seqlens, positions)
-    kv_SBHD, k_pe_SBHD = (rope_ops.canonical(x, qkv_format) for x in (kv, k_pe))
+    kv_SBHD, k_pe_SBHD = (canonical(x, qkv_format) for x in (kv, k_pe))
     k_SBHD, v_SBHD = rope_ops.rope_kv_split(
         kv_SBHD, k_pe_SBHD, cos, sin, rows, qkv_format == "bshd", nope_dim, kernel
     )
-    return rope_ops.restored(k_SBHD, qkv_format), rope_ops.restored(v_SBHD, qkv_format)
+    return restored(k_SBHD, qkv_format), restored(v_SBHD, qkv_format)
 
 
 def _check_data(name: str, x: Tensor, qkv_format: str) -> None:

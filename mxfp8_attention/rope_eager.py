@@ -1,8 +1,9 @@
 """MLA RoPE in plain PyTorch: the definition that the kernels are held to.
 
 Axes: s sequence, b batch, h heads, d width of a head. Every tensor is [s, b, h, d] here, whatever
-its strides; tables are [positions, rope_dim] with equal halves. Arithmetic is FP32, FP64 for FP64 input;
-one rounding at the end. The rotary slice is interleaved going in and half-split coming out:
+its strides; tables are [positions, rope_dim] with equal halves. Arithmetic is FP32 (FP64 for FP64
+input) with one rounding at the end. The rotary slice is interleaved going in and half-split
+coming out:
 
     x1, x2 = x[0::2], x[1::2];  out = [x1 cos - x2 sin | x2 cos + x1 sin]
 """
@@ -49,7 +50,7 @@ def q_into(
     *,
     inverse: bool,
 ) -> None:
-    """Write `x` with its last rope_dim columns rotated (back) to `out`, which may be `x` itself."""
+    """Write x with its last rope_dim columns rotated (back) to out, which may be x itself."""
     cos, sin = rows(cos, positions, len(x)), rows(sin, positions, len(x))
     nope_dim = x.shape[-1] - cos.shape[-1]
     turn = rotate_back if inverse else rotate
@@ -121,7 +122,7 @@ def _shared_key_gradient(grad: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
 
 
 def _widened(x: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return x and the halves of the tables, [s, 1, 1, rope_dim / 2], in the dtype to compute in."""
+    """Return x and half tables [s, 1, 1, rope_dim / 2] in the dtype to compute in."""
     wide = torch.float64 if x.dtype == torch.float64 else torch.float32
     half = cos.shape[-1] // 2
     cos, sin = (table[:, None, None, :half].to(wide) for table in (cos, sin))

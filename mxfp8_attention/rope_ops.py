@@ -1,4 +1,4 @@
-"""MLA RoPE as PyTorch operators: result shapes, gradients, and the choice of kernel.
+"""MLA RoPE as PyTorch operators: what they return, and the choice of kernel.
 
 Axes as in rope_eager: every tensor is [s, b, h, d]. `batch_first` says that memory holds b before
 s, so that what is allocated here is dense in the caller's own axis order. `positions` picks a row
@@ -8,16 +8,20 @@ of the tables for each of the s tokens; without it token i takes row i.
 # No `from __future__ import annotations`: custom_op makes its schema from real types.
 
 import os
-from collections.abc import Callable
+from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
-from typing import Any
 
 import torch
 from torch import Tensor
-from torch.library import CustomOpDef, custom_op
+from torch.library import custom_op
+
+from mxfp8_attention import rope_eager
 
 KERNELS = ("auto", "eager", "triton")
+
+# What an operator of the split layout takes after its data.
+_SplitArguments = tuple[Tensor, Tensor, Tensor | None, bool, int, str]
 
 
 def resolve_kernel(kernel: str, device: torch.device) -> str:
@@ -53,11 +57,7 @@ def resolve_kernel(kernel: str, device: torch.device) -> str:
 def _implementation(kernel: str, device: torch.device) -> ModuleType:
     """Return the module that computes: both have the same functions."""
     if resolve_kernel(kernel, device) == "triton":
-        from mxfp8_attention import rope_triton
-
-        return rope_triton
-    from mxfp8_attention import rope_eager
-
+        return import_module("mxfp8_attention.rope_triton")
     return rope_eager
 
 
@@ -156,22 +156,30 @@ def rope_kv_split_backward(
     return dkv, dk_pe
 
 
-# What torch.compile needs to know: the results' shapes and strides.
+# What torch.compile needs to know: shapes and strides of the results.
 
 
-def _same_shape(x: Tensor, *arguments: Any) -> Tensor:
-    _cos, _sin, _positions, batch_first, *_ = arguments
+def _same_shape(
+    x: Tensor,
+    cos: Tensor,
+    sin: Tensor,
+    positions: Tensor | None,
+    batch_first: bool,
+    *options: bool | str,
+) -> Tensor:
     return _dense(x, x.shape[2], x.shape[3], batch_first)
 
 
-def _kv_split_shapes(kv: Tensor, k_pe: Tensor, *arguments: Any) -> tuple[Tensor, Tensor]:
+def _kv_split_shapes(
+    kv: Tensor, k_pe: Tensor, *arguments: *_SplitArguments
+) -> tuple[Tensor, Tensor]:
     _cos, _sin, _positions, batch_first, nope_dim, _kernel = arguments
     k = _dense(kv, kv.shape[2], nope_dim + k_pe.shape[3], batch_first)
     return k, _dense(kv, kv.shape[2], kv.shape[3] - nope_dim, batch_first)
 
 
 def _kv_split_backward_shapes(
-    grad_k: Tensor, grad_v: Tensor, *arguments: Any
+    grad_k: Tensor, grad_v: Tensor, *arguments: *_SplitArguments
 ) -> tuple[Tensor, Tensor]:
     _cos, _sin, _positions, batch_first, nope_dim, _kernel = arguments
     dkv = _dense(grad_k, grad_k.shape[2], nope_dim + grad_v.shape[3], batch_first)
@@ -183,100 +191,3 @@ rope_k_fused.register_fake(_same_shape)
 rope_k_fused_backward.register_fake(_same_shape)
 rope_kv_split.register_fake(_kv_split_shapes)
 rope_kv_split_backward.register_fake(_kv_split_backward_shapes)
-
-
-# Gradients. RoPE is linear and each operator is the transpose of its partner, so that the gradient
-# of the one is the other, to any order.
-
-
-def _register_transpose(
-    operator: CustomOpDef, transpose: Callable[..., Tensor | tuple[Tensor, Tensor]], data: int
-) -> None:
-    """Let `transpose` be the gradient of `operator`, whose first `data` arguments carry one."""
-
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        ctx.save_for_backward(*inputs[data : data + 3])
-        ctx.options = inputs[data + 3 :]
-
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        result = transpose(*grads, *ctx.saved_tensors, *ctx.options)
-        results = result if isinstance(result, tuple) else (result,)
-        return *results, None, None, None, *(None for _ in ctx.options)
-
-    operator.register_autograd(backward, setup_context=setup_context)
-
-
-def _rope_q_transposed(grad: Tensor, *arguments: Any) -> Tensor:
-    cos, sin, positions, batch_first, inverse, kernel = arguments
-    return rope_q(grad, cos, sin, positions, batch_first, not inverse, kernel)
-
-
-_register_transpose(rope_q, _rope_q_transposed, data=1)
-_register_transpose(rope_k_fused, rope_k_fused_backward, data=1)
-_register_transpose(rope_k_fused_backward, rope_k_fused, data=1)
-_register_transpose(rope_kv_split, rope_kv_split_backward, data=2)
-_register_transpose(rope_kv_split_backward, rope_kv_split, data=2)
-
-
-class RotateInPlace(torch.autograd.Function):
-    """Rotate q's rotary columns where they lie; `rope_q_` cannot carry a gradient by itself.
-
-    q may be in any format; `canonical` views it as [s, b, h, d].
-    """
-
-    @staticmethod
-    def forward(
-        ctx: Any,
-        q: Tensor,
-        cos: Tensor,
-        sin: Tensor,
-        positions: Tensor | None,
-        qkv_format: str,
-        inplace_grad: bool,
-        kernel: str,
-    ) -> Tensor:
-        """Rotate q and return it."""
-        rope_q_(canonical(q, qkv_format), cos, sin, positions, False, kernel)
-        ctx.mark_dirty(q)
-        ctx.save_for_backward(cos, sin, positions)
-        ctx.options = (qkv_format, inplace_grad, kernel)
-        return q
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        """Rotate the gradient back; in place only where that was allowed."""
-        (grad,) = grads
-        cos, sin, positions = ctx.saved_tensors
-        qkv_format, inplace_grad, kernel = ctx.options
-        grad_SBHD = canonical(grad, qkv_format)
-        if inplace_grad and not _overlaps_itself(grad):
-            rope_q_(grad_SBHD, cos, sin, positions, True, kernel)
-            return grad, None, None, None, None, None, None
-        batch_first = qkv_format == "bshd"
-        dq_SBHD = rope_q(grad_SBHD, cos, sin, positions, batch_first, True, kernel)
-        return restored(dq_SBHD, qkv_format), None, None, None, None, None, None
-
-
-def canonical(x: Tensor, qkv_format: str) -> Tensor:
-    """View a tensor of the given format as [s, b, h, d]."""
-    if qkv_format == "bshd":
-        return x.transpose(0, 1)
-    return x.unsqueeze(1) if qkv_format == "thd" else x
-
-
-def restored(x_SBHD: Tensor, qkv_format: str) -> Tensor:
-    """View [s, b, h, d] in the given format again."""
-    if qkv_format == "bshd":
-        return x_SBHD.transpose(0, 1)
-    return x_SBHD.squeeze(1) if qkv_format == "thd" else x_SBHD
-
-
-def _overlaps_itself(x: Tensor) -> bool:
-    """Say whether two elements may share memory, as in the expanded gradient of a sum."""
-    extent = 1
-    for stride, size in sorted(zip(x.stride(), x.shape, strict=True)):
-        if size > 1:
-            if stride < extent:
-                return True
-            extent = stride * size
-    return False

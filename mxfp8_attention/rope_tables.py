@@ -1,4 +1,4 @@
-"""Tables of RoPE's cosines and sines, plain and YaRN, and the softmax scale that goes with them."""
+"""Tables of RoPE, plain and YaRN, and the softmax scale that goes with them."""
 
 from __future__ import annotations
 
