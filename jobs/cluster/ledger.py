@@ -3,8 +3,8 @@
     runs/<sweep_id>/
       sweep.json                        written once, before anything starts
       plan.jsonl                        every point, whole config, before the first submission
+      points/<point_id>.json            what the node is given, before the first submission
       jobs.jsonl                        a line appended after each submission
-      <job_id>/<point_id>/point.json    what the node is given
       <job_id>/<point_id>/attempt-<n>/  started.json, record.json, output.log
 
 Nothing is ever rewritten. Files appear whole, lines are appended in one write.
@@ -121,6 +121,10 @@ class Ledger:
     def jobs_jsonl(self) -> Path:
         """Every submission."""
         return self.root / "jobs.jsonl"
+
+    def point_file(self, point_id: str) -> Path:
+        """What the node is given of a point."""
+        return self.root / "points" / f"{safe_name(point_id)}.json"
 
     def job_folder(self, job_id: str) -> Path:
         """A job's folder; refuses an id that would leave the ledger."""
