@@ -1,0 +1,58 @@
+"""Attention in head-sized pieces: how many heads fit at once, and the layout they run in.
+
+Axes: S tokens, B batch, H heads, D width of a head, N = B * H heads of all sequences.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+_CPU_BUDGET_BYTES = 256 * 2**20
+_GPU_SHARE_OF_FREE = 0.5
+
+
+def to_NSD(x_SBHD: Tensor) -> Tensor:
+    """[s, b, h, d] as [b * h, s, d], a copy unless it is dense in that order already."""
+    return x_SBHD.permute(1, 2, 0, 3).flatten(0, 1)
+
+
+def to_SBHD(x_NSD: Tensor, batch: int) -> Tensor:
+    """[b * h, s, d] as [s, b, h, d], a view."""
+    return x_NSD.unflatten(0, (batch, -1)).permute(2, 0, 1, 3)
+
+
+def piece_bytes(seq_len_q: int, seq_len_kv: int, planes: int) -> int:
+    """Bytes of one head's FP32 score-sized temporaries.
+
+    Args:
+        seq_len_q: Queries.
+        seq_len_kv: Keys.
+        planes: [s_q, s_kv] tensors alive at once.
+    """
+    return 4 * planes * seq_len_q * seq_len_kv
+
+
+def head_pieces(
+    heads: int, seq_len_q: int, seq_len_kv: int, planes: int, device: torch.device
+) -> Iterator[slice]:
+    """Cut heads into pieces whose temporaries fit: 256 MiB on a CPU, half of a GPU's free memory.
+
+    Args:
+        heads: Heads of all sequences.
+        seq_len_q: Queries.
+        seq_len_kv: Keys.
+        planes: [s_q, s_kv] FP32 tensors alive at once, for each head.
+        device: Where they are.
+
+    Yields:
+        Slices that cover the heads; at least one head each, whatever the memory.
+    """
+    budget = _CPU_BUDGET_BYTES
+    if device.type == "cuda":
+        budget = int(_GPU_SHARE_OF_FREE * torch.cuda.mem_get_info(device)[0])
+    step = max(1, budget // piece_bytes(seq_len_q, seq_len_kv, planes))
+    for start in range(0, heads, step):
+        yield slice(start, min(start + step, heads))

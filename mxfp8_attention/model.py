@@ -1,0 +1,302 @@
+"""The attention layer that every implementation runs: its data, its stages, and one training step.
+
+    x [s, b, hidden] -> Linear(QKV) -> MLA RoPE -> attention -> Linear(out)
+
+Axes: S tokens of a sequence, B batch, C hidden, H heads, D width of a head. Two projections:
+
+    fused: one Linear, qkv = [q of all heads | k of all heads | v of all heads]; the shared rotary
+           key is the last columns of head 0's k
+    split: LayerNormLinear for q, LayerNormLinear for kv = [k_nope | v of each head | rotary key]
+"""
+
+from __future__ import annotations
+
+import zlib
+from abc import ABC, abstractmethod
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from conf.choices import AttnMask, Projection, QkvFormat, RecipeName, RopeTable
+from conf.schema import Recipe, Shape
+from mxfp8_attention.rope import (
+    RopeTables,
+    YarnParameters,
+    mla_rope_k,
+    mla_rope_kv,
+    mla_rope_q,
+    rope_tables,
+    softmax_scale,
+)
+
+NORM_EPS = 1e-5
+BACKENDS = ("reference", "emulated", "te")
+
+
+@dataclass(frozen=True)
+class Case:
+    """One layer's inputs, weights and tables, the same for every implementation.
+
+    Attributes:
+        shape: What they were made for.
+        x_SBC: bf16 input.
+        dout_SBC: bf16 upstream gradient, random normal.
+        weights: bf16, by name; a bias only where the shape has one.
+        tables: FP32 cosines and sines.
+        softmax_scale: What attention multiplies Q K^T with.
+    """
+
+    shape: Shape
+    x_SBC: Tensor
+    dout_SBC: Tensor
+    weights: dict[str, Tensor]
+    tables: RopeTables
+    softmax_scale: float
+
+    @property
+    def causal(self) -> bool:
+        """Whether a token sees only itself and the tokens before it."""
+        return self.shape.attn_mask is AttnMask.causal
+
+
+def weight_shapes(shape: Shape) -> dict[str, tuple[int, ...]]:
+    """The parameters of one layer, by name.
+
+    Args:
+        shape: The layer.
+
+    Returns:
+        Shapes as torch's Linear has them: [out_features, in_features] and [out_features].
+    """
+    heads, hidden = shape.num_heads, shape.hidden
+    q_width = heads * shape.head_dim_qk
+    v_width = heads * shape.head_dim_v
+    shapes: dict[str, tuple[int, ...]] = {}
+
+    def linear(name: str, rows: int, columns: int) -> None:
+        shapes[f"{name}_weight"] = (rows, columns)
+        if shape.bias:
+            shapes[f"{name}_bias"] = (rows,)
+
+    if shape.projection is Projection.fused:
+        linear("qkv", 2 * q_width + v_width, hidden)
+    else:
+        kv_width = heads * (shape.head_dim_nope + shape.head_dim_v) + shape.head_dim_rope
+        for name, width in (("q", q_width), ("kv", kv_width)):
+            shapes[f"{name}_norm_weight"] = (hidden,)
+            shapes[f"{name}_norm_bias"] = (hidden,)
+            linear(name, width, hidden)
+    linear("out", hidden, v_width)
+    return shapes
+
+
+def make_case(shape: Shape, device: torch.device | str, *, seed: int | None = None) -> Case:
+    """Draw the inputs of one layer; equal for equal shape, seed and device.
+
+    Args:
+        shape: The layer.
+        device: Where everything is made; a CPU and a GPU draw different numbers.
+        seed: Instead of `shape.seed`.
+
+    Returns:
+        x and the upstream gradient standard normal; weights and biases normal with `init_std`,
+        a norm's weight around 1.
+
+    Raises:
+        ValueError: The layout is one that this version does not compute.
+    """
+    if shape.qkv_format is not QkvFormat.sbhd:
+        raise ValueError(
+            f"shape.qkv_format must be sbhd, got {shape.qkv_format.name}; set shape.qkv_format=sbhd"
+        )
+    device = torch.device(device)
+    base_seed = shape.seed if seed is None else seed
+
+    def normal(name: str, size: tuple[int, ...]) -> Tensor:
+        # A generator for each name: a bias left out changes no other tensor.
+        generator = torch.Generator(device)
+        generator.manual_seed(base_seed * 0x1_0000_0000 + zlib.crc32(name.encode()))
+        return torch.randn(size, generator=generator, device=device, dtype=torch.bfloat16)
+
+    weights: dict[str, Tensor] = {}
+    for name, size in weight_shapes(shape).items():
+        weights[name] = normal(name, size).mul_(shape.init_std)
+        if name.endswith("norm_weight"):
+            weights[name].add_(1)
+    yarn = yarn_parameters(shape)
+    tokens = (shape.seq_len, shape.batch, shape.hidden)
+    return Case(
+        shape=shape,
+        x_SBC=normal("x", tokens),
+        dout_SBC=normal("dout", tokens),
+        weights=weights,
+        tables=rope_tables(
+            shape.seq_len, shape.head_dim_rope, base=shape.rope_base, yarn=yarn, device=device
+        ),
+        softmax_scale=softmax_scale(shape.head_dim_qk, yarn),
+    )
+
+
+def yarn_parameters(shape: Shape) -> YarnParameters | None:
+    """YaRN's parameters of a shape, None for plain RoPE."""
+    if shape.rope_table is not RopeTable.yarn:
+        return None
+    return YarnParameters(
+        factor=shape.yarn_factor,
+        original_seq_len=shape.yarn_original_seq_len,
+        beta_fast=shape.yarn_beta_fast,
+        beta_slow=shape.yarn_beta_slow,
+    )
+
+
+@dataclass(frozen=True)
+class Activations:
+    """What one forward pass computed, still attached to its graph."""
+
+    q_SBHD: Tensor
+    k_SBHD: Tensor
+    v_SBHD: Tensor
+    attention_SBD: Tensor
+    out_SBC: Tensor
+
+
+class Path(ABC):
+    """One implementation of the layer.
+
+    Attributes:
+        case: What it runs on.
+        x_SBC: The input as a leaf of its own, so that two paths never share a gradient.
+        name: What tables call it: mxfp8, bf16, fp32, ...
+        precision: The precision of its linear layers.
+        emulated: Whether its time says nothing about hardware.
+    """
+
+    name: str
+    precision: str
+    emulated: bool = False
+
+    def __init__(self, case: Case, dtype: torch.dtype = torch.bfloat16) -> None:
+        self.case = case
+        self.x_SBC = case.x_SBC.detach().to(dtype, copy=True).requires_grad_()
+
+    @abstractmethod
+    def project(self, x_SBC: Tensor) -> tuple[Tensor, ...]:
+        """Fused: (qkv,); split: (q, kv); each [s, b, width]."""
+
+    @abstractmethod
+    def attend(self, q_SBHD: Tensor, k_SBHD: Tensor, v_SBHD: Tensor) -> Tensor:
+        """Attention over rotated queries and keys, [s, b, heads * head_dim_v]."""
+
+    @abstractmethod
+    def output(self, attention_SBD: Tensor) -> Tensor:
+        """The last linear layer, [s, b, hidden]."""
+
+    @abstractmethod
+    def parameters(self) -> dict[str, Tensor]:
+        """Leaf tensors by the names of `Case.weights`; gradients arrive in their `.grad`."""
+
+    def context(self) -> AbstractContextManager[object]:
+        """What a whole forward pass runs in: an autocast, for Transformer Engine."""
+        return nullcontext()
+
+    def rope(self, *projected: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Split the projection into heads and rotate; q, k and v [s, b, h, d]."""
+        shape, tables = self.case.shape, self.case.tables
+        heads, qk, rope_dim = shape.num_heads, shape.head_dim_qk, shape.head_dim_rope
+        kernel = shape.rope_kernel.name
+        if shape.projection is Projection.fused:
+            (qkv,) = projected
+            widths = [heads * qk, heads * qk, heads * shape.head_dim_v]
+            q, k, v = (part.unflatten(-1, (heads, -1)) for part in qkv.split(widths, dim=-1))
+            k = mla_rope_k(k, tables, rope_dim=rope_dim, kernel=kernel)
+        else:
+            q, kv = projected
+            q = q.unflatten(-1, (heads, qk))
+            k_pe = kv[..., -rope_dim:].unsqueeze(2)
+            kv = kv[..., :-rope_dim].unflatten(-1, (heads, -1))
+            k, v = mla_rope_kv(kv, k_pe, tables, nope_dim=shape.head_dim_nope, kernel=kernel)
+        return mla_rope_q(q, tables, rope_dim=rope_dim, kernel=kernel), k, v
+
+    def forward(self) -> Activations:
+        """One forward pass, all of its stages kept."""
+        with self.context():
+            q, k, v = self.rope(*self.project(self.x_SBC))
+            attention = self.attend(q, k, v)
+            out = self.output(attention)
+        return Activations(q, k, v, attention, out)
+
+    def fprop(self) -> Tensor:
+        """One forward pass, [s, b, hidden]."""
+        return self.forward().out_SBC
+
+    def bprop(self, out_SBC: Tensor) -> None:
+        """One backward pass with the case's upstream gradient; a graph is used once."""
+        out_SBC.backward(self.case.dout_SBC.to(out_SBC.dtype))
+
+    def zero_grad(self) -> None:
+        """Forget every gradient."""
+        for leaf in (self.x_SBC, *self.parameters().values()):
+            leaf.grad = None
+
+    def step(self) -> dict[str, Tensor]:
+        """One forward and one backward pass.
+
+        Returns:
+            Detached: q, k, v (as attention gets them), attention, out, dx, and d<name> for each
+            weight.
+        """
+        self.zero_grad()
+        kept = self.forward()
+        self.bprop(kept.out_SBC)
+        tensors = {
+            "q": kept.q_SBHD,
+            "k": kept.k_SBHD,
+            "v": kept.v_SBHD,
+            "attention": kept.attention_SBD,
+            "out": kept.out_SBC,
+        }
+        leaves = {"dx": self.x_SBC} | {f"d{n}": leaf for n, leaf in self.parameters().items()}
+        for name, leaf in leaves.items():
+            if leaf.grad is None:
+                raise RuntimeError(f"{name} must have a gradient after backward, got none")
+            tensors[name] = leaf.grad
+        self_owned = {name: tensor.detach() for name, tensor in tensors.items()}
+        self.zero_grad()
+        return self_owned
+
+
+def build_path(backend: str, recipe: Recipe, case: Case) -> Path:
+    """One arm of a comparison.
+
+    Args:
+        backend: reference (FP32, whatever the recipe), emulated or te.
+        recipe: The quantization.
+        case: What it runs on.
+
+    Returns:
+        A path whose parameters are copies of the case's weights.
+
+    Raises:
+        ValueError: There is no such backend, or it does not run this recipe.
+    """
+    # Imported here: each is large, a node needs two of them, and te needs CUDA at import.
+    if backend == "reference":
+        from mxfp8_attention.reference import ReferencePath
+
+        return ReferencePath(case)
+    if backend == "emulated":
+        if recipe.name not in (RecipeName.mxfp8, RecipeName.bf16):
+            raise ValueError(
+                f"recipe must be mxfp8 or bf16 with backend=emulated, got {recipe.name.name}; "
+                "set backend=te"
+            )
+        from mxfp8_attention.emulation import EmulatedPath
+
+        return EmulatedPath(recipe, case)
+    if backend == "te":
+        from mxfp8_attention.te import TransformerEnginePath
+
+        return TransformerEnginePath(recipe, case)
+    raise ValueError(f"backend must be one of {', '.join(BACKENDS)}, got {backend}")
