@@ -1,4 +1,7 @@
-"""Files that appear whole or not at all."""
+"""Files that appear whole or not at all, and folders that no two writers share.
+
+The standard library alone: a node whose packages are broken still leaves its record.
+"""
 
 from __future__ import annotations
 
@@ -47,3 +50,24 @@ def append_line(path: Path, line: str) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def new_attempt(point_folder: Path) -> Path:
+    """Makes the next `attempt-<n>` under a point's folder; two callers never share one.
+
+    Args:
+        point_folder: Made if it is missing.
+
+    Returns:
+        The new, empty folder.
+    """
+    point_folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    number = 1
+    while True:
+        attempt = point_folder / f"attempt-{number}"
+        try:
+            attempt.mkdir(mode=0o700)
+        except FileExistsError:
+            number += 1
+        else:
+            return attempt

@@ -123,9 +123,7 @@ def compose_all(
         chosen = dict(zip((axis.key for axis in axes), picks, strict=True))
         words = tuple(f"{axis.key}={axis.texts[chosen[axis.key]]}" for axis in groups)
         if words not in bases:
-            bases[words] = _without_hydra(
-                loader.load_sweep_config(master, [*fixed, *words])
-            )
+            bases[words] = _without_hydra(loader.load_sweep_config(master, [*fixed, *words]))
         config = bases[words]
         plain = [axis for axis in axes if not axis.is_group]
         if plain:
@@ -180,4 +178,3 @@ def _check_axis(axis: Axis) -> None:
     for text in axis.texts:
         if axis.texts.count(text) > 1:
             raise UsageError(f"{axis.key} must name each value once, got {text} twice")
-

@@ -14,13 +14,14 @@ import re
 import signal
 import socket
 import subprocess
-import tempfile
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+
+from jobs.files import new_attempt, write_whole
 
 TAIL_LINES = 20
 TAIL_BYTES = 16_384
@@ -70,14 +71,14 @@ def run_point(point_file: Path, point_folder: Path, child: Child) -> dict[str, A
         OSError: The attempt's folder cannot be made or written.
         KeyboardInterrupt: Passed on, after the process was ended and recorded as cancelled.
     """
-    attempt = _new_attempt(point_folder)
+    attempt = new_attempt(point_folder)
     started = time.time()
     with (attempt / "output.log").open("ab") as log:
         seen = _watch([child.python, "-m", "jobs.node", str(point_file), str(attempt)], child, log)
     record_path = attempt / "record.json"
     if not record_path.exists():
         record = _record_of_death(point_file, attempt, child, seen, started)
-        _write_whole(record_path, json.dumps(record, indent=2) + "\n")
+        write_whole(record_path, json.dumps(record, indent=2) + "\n")
     if seen.interrupted:
         raise KeyboardInterrupt
     record = json.loads(record_path.read_text(encoding="utf-8"))
@@ -238,30 +239,6 @@ def _read_json(path: Path) -> dict[str, Any]:
     except (OSError, ValueError):
         return {}
     return data if isinstance(data, dict) else {}
-
-
-def _new_attempt(point_folder: Path) -> Path:
-    """As `ledger.new_attempt`, which the node may not be able to import."""
-    point_folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    number = 1
-    while True:
-        attempt = point_folder / f"attempt-{number}"
-        try:
-            attempt.mkdir(mode=0o700)
-        except FileExistsError:
-            number += 1
-        else:
-            return attempt
-
-
-def _write_whole(path: Path, text: str) -> None:
-    """As `jobs.files.write_whole`, without a second module to travel."""
-    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as handle:
-        handle.write(text)
-        handle.flush()
-        os.fsync(handle.fileno())
-    os.replace(name, path)
 
 
 def _iso(seconds: float) -> str:

@@ -202,19 +202,6 @@ class Ledger:
         return [path for _, path in sorted(found)]
 
 
-def new_attempt(point_folder: Path) -> Path:
-    """Makes the next `attempt-<n>` under a point's folder; two callers never share one."""
-    number = 1
-    while True:
-        attempt = point_folder / f"attempt-{number}"
-        try:
-            attempt.mkdir(parents=True, mode=0o700)
-        except FileExistsError:
-            number += 1
-        else:
-            return attempt
-
-
 def safe_name(name: str) -> str:
     """A job's or point's id as a folder name.
 

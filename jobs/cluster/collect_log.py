@@ -1,0 +1,103 @@
+"""Finds the line of a log that shows why a point ended, and the cause that it names."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from jobs.record import Cause
+
+TAIL_BYTES = 64 * 2**10
+EXCERPT_LINES = 40
+
+_SIGNS: tuple[tuple[Cause, re.Pattern[str]], ...] = tuple(
+    (cause, re.compile(pattern))
+    for cause, pattern in (
+        (Cause.timeout, r"CANCELLED AT .* DUE TO TIME LIMIT"),
+        (Cause.preempted, r"CANCELLED AT .* DUE TO PREEMPTION"),
+        (Cause.node_fail, r"CANCELLED AT .* DUE TO NODE FAILURE|Node failure on"),
+        (Cause.cancelled, r"\*\*\* (?:JOB|STEP) .* CANCELLED AT"),
+        (Cause.out_of_memory_host, r"oom[-_]kill|Out Of Memory|OUT_OF_MEMORY"),
+        (Cause.out_of_memory_gpu, r"CUDA out of memory|CUDA_ERROR_OUT_OF_MEMORY"),
+        (Cause.container_failed, r"pyxis: .*(?:fail|error)|enroot.*\[ERROR\]"),
+        (Cause.import_error, r"^(?:ImportError|ModuleNotFoundError)\b"),
+        (Cause.launch_failed, r"execve\(\): |JobLaunchFailure|launch failed"),
+        (Cause.crashed, r"Segmentation fault|core dumped|Aborted|Bus error|Killed$"),
+        (Cause.exception, r"^\w*(?:Error|Exception|Interrupt)\b"),
+    )
+)
+_ESCAPES = re.compile(
+    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_].*?(?:\x1b\\|\x07|$)|[@-_])|\x9b[0-?]*[ -/]*[@-~]"
+)
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+
+
+@dataclass(frozen=True)
+class LogSign:
+    """A line that tells how a job ended."""
+
+    cause: Cause | None
+    line: str
+    file: Path
+
+
+def plain_text(text: str) -> str:
+    """Text without terminal escapes and with other control characters made visible.
+
+    Args:
+        text: What a log or a record holds.
+
+    Returns:
+        The text; newline and tab stay, a carriage return begins a new line, as a progress bar
+        means it, and what could redraw a terminal or reverse a line's direction is shown as
+        its code.
+    """
+    bare = _ESCAPES.sub("", text).replace("\r\n", "\n").replace("\r", "\n")
+    return _CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", bare)
+
+
+def read_tail(path: Path, size_bytes: int = TAIL_BYTES) -> str:
+    """The last part of a log, whole lines, as plain text; empty where it cannot be read."""
+    try:
+        with path.open("rb") as handle:
+            handle.seek(0, 2)
+            start = max(0, handle.tell() - size_bytes)
+            handle.seek(start)
+            data = handle.read(size_bytes)
+    except OSError:
+        return ""
+    if start:
+        data = data.partition(b"\n")[2]
+    return plain_text(data.decode("utf-8", errors="replace"))
+
+
+def excerpt(path: Path, lines: int = EXCERPT_LINES) -> list[str]:
+    """The last lines of a log, as plain text."""
+    return [line.rstrip() for line in read_tail(path).splitlines() if line.strip()][-lines:]
+
+
+def find_sign(logs: list[Path]) -> LogSign | None:
+    """The line that shows why a job ended.
+
+    Args:
+        logs: Files to look into, the most telling first.
+
+    Returns:
+        The last line of the gravest kind that any of them holds; where none is known, the last
+        line of the first log that holds one, without a cause; None where all are empty.
+    """
+    found: list[tuple[int, LogSign]] = []
+    last: LogSign | None = None
+    for path in logs:
+        for line in excerpt(path, lines=2000):
+            rank = next((i for i, (_, sign) in enumerate(_SIGNS) if sign.search(line)), None)
+            if rank is not None:
+                found.append((rank, LogSign(_SIGNS[rank][0], line.strip(), path)))
+        if last is None:
+            tail = excerpt(path, lines=1)
+            last = LogSign(None, tail[0].strip(), path) if tail else None
+    if not found:
+        return last
+    best = min(rank for rank, _ in found)
+    return [sign for rank, sign in found if rank == best][-1]

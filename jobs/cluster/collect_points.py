@@ -1,0 +1,128 @@
+"""What was gathered: one planned point with its attempts, and the collection of all of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from jobs.record import Outcome, Record
+
+STATES = ("PLANNED", "PENDING", "RUNNING", "REQUEUED")
+"""What a point can be before it has an outcome."""
+
+OUTCOMES = tuple(outcome.value for outcome in Outcome)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A file that could not be used, and why: it is named and counted, the rest goes on."""
+
+    file: str
+    what: str
+
+
+@dataclass(frozen=True)
+class Quote:
+    """Lines of a log or of a record that show why a point ended as it did."""
+
+    lines: list[str]
+    file: str | None = None
+
+
+@dataclass(frozen=True)
+class CollectedPoint:
+    """One planned point and what became of it.
+
+    Attributes:
+        point_id: The point.
+        sweep_id: The sweep that planned it.
+        config: What was asked, as `conf.plain` writes it; empty where the plan was damaged.
+        state: One of STATES or OUTCOMES, nothing else.
+        cause: Why it is an ERROR.
+        reason: One line: why this state.
+        evidence: Lines that show it.
+        job_id: The job that ran it last, as people type it.
+        attempt: Number of the attempt that counts; None: it never started.
+        attempts: How many attempts there were.
+        record: What that attempt left.
+        record_file: Where that record lies inside the collection's folder.
+        command: What was typed.
+        note: What sets this row apart from others, like "published, not measured here".
+    """
+
+    point_id: str
+    sweep_id: str
+    config: dict[str, Any]
+    state: str
+    cause: str | None = None
+    reason: str = ""
+    evidence: list[Quote] = field(default_factory=list)
+    job_id: str | None = None
+    attempt: int | None = None
+    attempts: int = 0
+    record: Record | None = None
+    record_file: str | None = None
+    command: str | None = None
+    note: str = ""
+
+    def __post_init__(self) -> None:
+        assert self.state in STATES + OUTCOMES, self.state
+
+    def asked(self, key: str) -> Any:  # noqa: ANN401 - a config holds any of JSON's types
+        """What was asked under a dotted key, None where the plan does not say."""
+        value: Any = self.config
+        for part in key.split("."):
+            value = value.get(part) if isinstance(value, dict) else None
+        return value
+
+    @property
+    def label(self) -> str:
+        """The point in a few words, as tables and reviewers name it."""
+        words = [self.asked("recipe.name"), self.asked("shape.name")]
+        words += [
+            f"{letter}={self.asked(key)}"
+            for letter, key in (("b", "shape.batch"), ("s", "shape.seq_len"))
+            if self.asked(key) is not None
+        ]
+        words.append(self.asked("gpu.name"))
+        return " ".join(str(word) for word in words if word is not None) or self.point_id
+
+
+@dataclass(frozen=True)
+class Collection:
+    """Everything that was gathered for one request.
+
+    Attributes:
+        name: What it is called, and its folder's name.
+        points: Every planned point.
+        folder: Where its files lie; None: only read, not gathered.
+        sweeps: What `sweep.json` held, by sweep.
+        problems: Files that could not be used.
+        job_ids: The jobs whose folders were found.
+    """
+
+    name: str
+    points: list[CollectedPoint]
+    folder: Path | None = None
+    sweeps: dict[str, dict[str, Any]] = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
+    job_ids: list[str] = field(default_factory=list)
+
+    @property
+    def totals(self) -> dict[str, int]:
+        """How many points are in each outcome and state; `planned` is their sum."""
+        counts = Counter(point.state for point in self.points)
+        return {"planned": len(self.points)} | {
+            name: counts.get(name, 0) for name in OUTCOMES + STATES
+        }
+
+    def exit_code(self, *, allow_unsupported: bool = False) -> int:
+        """0: every point PASSED; 1: some FAILED or ERROR; 3: UNSUPPORTED or not finished."""
+        totals = self.totals
+        if totals["FAILED"] or totals["ERROR"]:
+            return 1
+        unfinished = sum(totals[state] for state in STATES)
+        unsupported = 0 if allow_unsupported else totals["UNSUPPORTED"]
+        return 3 if unfinished or unsupported or not self.points else 0

@@ -1,0 +1,155 @@
+"""Decides what became of a point: its own record first, then the scheduler, then the logs."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Protocol
+
+from jobs.cluster.collect_log import find_sign
+from jobs.cluster.collect_points import CollectedPoint, Quote
+from jobs.cluster.collect_read import FoundAttempt, FoundSweep
+from jobs.record import Cause, Started
+
+
+class JobState(Protocol):
+    """What a scheduler says of one job."""
+
+    @property
+    def state(self) -> str:
+        """The scheduler's own word: PENDING, RUNNING, COMPLETED, TIMEOUT, ..."""
+
+    @property
+    def reason(self) -> str:
+        """Why it waits, or how it ended; empty where nothing is said."""
+
+
+AskStates = Callable[[list[str]], Mapping[str, JobState]]
+"""Asks the scheduler for all of these jobs at once; a job that it does not know is left out."""
+
+_WAITING = {"PENDING": "PENDING", "CONFIGURING": "PENDING", "REQUEUED": "REQUEUED"} | dict.fromkeys(
+    ("REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT"), "REQUEUED"
+)
+_RUNNING = frozenset({"RUNNING", "COMPLETING", "SUSPENDED", "STAGE_OUT", "RESIZING", "STOPPED"})
+_ENDED = {
+    "TIMEOUT": Cause.timeout,
+    "DEADLINE": Cause.timeout,
+    "OUT_OF_MEMORY": Cause.out_of_memory_host,
+    "NODE_FAIL": Cause.node_fail,
+    "BOOT_FAIL": Cause.node_fail,
+    "PREEMPTED": Cause.preempted,
+    "CANCELLED": Cause.cancelled,
+    "REVOKED": Cause.cancelled,
+}
+
+
+def judge(
+    sweep: FoundSweep, point_id: str, states: Mapping[str, JobState], logs: list[Path]
+) -> CollectedPoint:
+    """Decides the state of one point.
+
+    Args:
+        sweep: The sweep that planned it.
+        point_id: The point.
+        states: What the scheduler said of the sweep's jobs; empty where there is none to ask.
+        logs: Logs of the job that ran it last, the most telling first.
+
+    Returns:
+        The point; without a record never as done.
+    """
+    planned = sweep.planned[point_id]
+    attempts = sweep.attempts.get(point_id, [])
+    jobs = sweep.jobs.get(point_id, [])
+    latest = attempts[-1] if attempts else None
+    job_id = _job_of(latest, jobs)
+
+    def point(state: str, reason: str, cause: Cause | None, evidence: list[Quote]) -> CollectedPoint:
+        return CollectedPoint(
+            point_id=point_id,
+            sweep_id=sweep.sweep_id,
+            config=planned.config,
+            state=state,
+            cause=cause.value if cause else None,
+            reason=reason,
+            evidence=evidence,
+            job_id=job_id,
+            attempt=latest.number if latest else None,
+            attempts=len(attempts),
+            record=latest.record if latest else None,
+            command=planned.command or (latest.record.command if latest and latest.record else None),
+        )
+
+    if latest is not None and latest.record is not None and job_id == _last(jobs, job_id):
+        record = latest.record
+        quotes = [Quote(piece.lines, piece.file) for piece in record.evidence]
+        return point(record.outcome.value, record.reason, record.cause, quotes)
+    state = states.get(job_id) if job_id else None
+    if state is not None:
+        word = state.state.split()[0].rstrip("+") if state.state.strip() else ""
+        if word in _WAITING:
+            return point(_WAITING[word], state.reason, None, [])
+        if word in _RUNNING:
+            name = "RUNNING" if latest is not None else "PENDING"
+            return point(name, state.reason or "", None, [])
+        return _ended_without_record(point, logs, _ENDED.get(word), f"its job ended as {word}")
+    if latest is not None:
+        return _started_without_scheduler(point, latest, logs)
+    if job_id is None:
+        return point("PLANNED", "not submitted", None, [])
+    sign = find_sign(logs)
+    if sign is not None and sign.cause is not None:
+        return _ended_without_record(point, logs, None, "its job ended before it started")
+    return point("PENDING", "submitted; no scheduler to ask", None, [])
+
+
+_Point = Callable[[str, str, Cause | None, list[Quote]], CollectedPoint]
+
+
+def _ended_without_record(
+    point: _Point, logs: list[Path], cause: Cause | None, reason: str
+) -> CollectedPoint:
+    sign = find_sign(logs)
+    quotes = [Quote([sign.line], str(sign.file))] if sign else []
+    named = cause or (sign.cause if sign else None) or Cause.lost
+    return point("ERROR", f"{reason} and left no record", named, quotes)
+
+
+def _started_without_scheduler(
+    point: _Point, attempt: FoundAttempt, logs: list[Path]
+) -> CollectedPoint:
+    sign = find_sign(logs)
+    if sign is not None and sign.cause is not None and sign.cause is not Cause.exception:
+        return _ended_without_record(point, logs, None, "its log tells how it ended")
+    if attempt.started is not None and _is_gone(attempt.started):
+        return _ended_without_record(point, logs, None, "its process is gone")
+    return point("RUNNING", "started; no scheduler to ask whether it still runs", None, [])
+
+
+def _is_gone(started: Started) -> bool:
+    """Whether the process ran on this host and is no more; elsewhere nobody can say."""
+    if started.host != socket.gethostname() or started.pid <= 0:
+        return False
+    try:
+        os.kill(started.pid, 0)
+    except ProcessLookupError:
+        return True
+    except (PermissionError, OverflowError):
+        return False
+    return False
+
+
+def _job_of(latest: FoundAttempt | None, jobs: list[str]) -> str | None:
+    if latest is None:
+        return jobs[-1] if jobs else None
+    if jobs and jobs[-1].split("_")[0] != latest.job_folder:
+        return jobs[-1]  # submitted anew after that attempt
+    for source in (latest.record, latest.started):
+        if source is not None and source.identity.job_id:
+            return source.identity.job_id
+    return jobs[-1] if jobs else latest.job_folder
+
+
+def _last(jobs: list[str], job_id: str | None) -> str | None:
+    return jobs[-1] if jobs and job_id and jobs[-1].split("_")[0] != job_id.split("_")[0] else job_id

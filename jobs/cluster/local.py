@@ -1,0 +1,139 @@
+"""Runs a plan on this machine, one point after another, each in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from jobs.cluster.entry import Child, run_point
+from jobs.cluster.ledger import PLANNED_JOB, JobLine, Ledger, PlannedPoint, now
+from jobs.cluster.plan import Plan, site_of
+from jobs.cluster.source import CHECKOUT
+from jobs.errors import RecordError, UsageError
+from jobs.files import new_attempt, write_whole
+from jobs.record import Cause, Evidence, Identity, Outcome, Record, read_record, to_json
+
+Follow = Callable[[PlannedPoint, Record | None], None]
+
+
+def run_plan(plan: Plan, ledger: Ledger, follow: Follow) -> list[tuple[PlannedPoint, Record]]:
+    """Runs every point that can run, and records those that cannot.
+
+    Args:
+        plan: The plan, already written to the ledger.
+        ledger: The sweep's folder.
+        follow: Called with a point and None as it starts, and with its record as it ends.
+
+    Returns:
+        Every point with its record, in the plan's order.
+
+    Raises:
+        UsageError: A point names a setup line, which only a scheduler runs.
+        KeyboardInterrupt: The running point is recorded as cancelled; the rest has no record.
+    """
+    if plan.config.cluster.setup:
+        raise UsageError(
+            "cluster.setup must be empty with a local cluster, got "
+            f"{plan.config.cluster.setup[0]!r}; type it into this shell instead"
+        )
+    job_id = f"local-{secrets.token_hex(4)}"
+    tasks = {"0": [point.point_id for point in plan.runnable]}
+    if plan.runnable:
+        line = JobLine(job_id=job_id, tasks=tasks, scheduler="local", submitted_at=now())
+        ledger.add_job(line)
+    ended = []
+    for point in plan.points:
+        follow(point, None)
+        if point.unsupported is None:
+            record = _run(point, ledger, job_id)
+        else:
+            record = record_unsupported(point, ledger)
+        follow(point, record)
+        ended.append((point, record))
+    return ended
+
+
+def record_unsupported(point: PlannedPoint, ledger: Ledger) -> Record:
+    """Writes the record of a point that no node will ever take.
+
+    Args:
+        point: A planned point whose `unsupported` says why.
+        ledger: The sweep's folder.
+
+    Returns:
+        The record, UNSUPPORTED, under the job `planned`.
+    """
+    attempt = new_attempt(ledger.point_folder(PLANNED_JOB, point.point_id))
+    moment = now()
+    info = ledger.info()
+    record = Record(
+        identity=Identity(point_id=point.point_id, sweep_id=ledger.sweep_id, job_id=PLANNED_JOB),
+        config=point.config,
+        outcome=Outcome.UNSUPPORTED,
+        reason=point.unsupported or "",
+        evidence=[Evidence(lines=[point.unsupported or ""], file="plan.jsonl")],
+        started_at=moment,
+        finished_at=moment,
+        duration_s=0.0,
+        command=info.command,
+    )
+    write_whole(attempt / "record.json", to_json(record))
+    return record
+
+
+def _run(point: PlannedPoint, ledger: Ledger, job_id: str) -> Record:
+    cluster, launch = site_of(point)
+    child = Child(
+        python=cluster.python or sys.executable,
+        root=str(CHECKOUT),
+        job_id=job_id,
+        time_limit_s=launch.point_time_limit_s,
+        env=cluster.env,
+    )
+    ended = run_point(
+        ledger.point_file(point.point_id), ledger.point_folder(job_id, point.point_id), child
+    )
+    path = Path(ended["attempt"]) / "record.json"
+    try:
+        return read_record(path)
+    except RecordError as error:
+        return _damaged(point, ledger, job_id, str(error))
+
+
+def _damaged(point: PlannedPoint, ledger: Ledger, job_id: str, reason: str) -> Record:
+    """What stands for a record that cannot be read; the file itself is left as it is."""
+    return Record(
+        identity=Identity(point_id=point.point_id, sweep_id=ledger.sweep_id, job_id=job_id),
+        config=point.config,
+        outcome=Outcome.ERROR,
+        cause=Cause.lost,
+        reason=reason,
+    )
+
+
+def exit_code(records: list[Record], *, allow_unsupported: bool) -> int:
+    """The exit code of a verb that ends with outcomes.
+
+    Args:
+        records: What ended.
+        allow_unsupported: Whether UNSUPPORTED counts as passed.
+
+    Returns:
+        0 if every point PASSED, 1 if one FAILED or is an ERROR, else 3.
+    """
+    outcomes = {record.outcome for record in records}
+    if outcomes & {Outcome.FAILED, Outcome.ERROR}:
+        return 1
+    if Outcome.UNSUPPORTED in outcomes and not allow_unsupported:
+        return 3
+    return 0
+
+
+def has_sbatch() -> bool:
+    """Whether this machine can submit to SLURM."""
+    from shutil import which
+
+    return which("sbatch", path=os.environ.get("PATH")) is not None

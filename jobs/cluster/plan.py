@@ -1,0 +1,216 @@
+"""From composed configurations to a plan: checked, named, and told what is known to fail.
+
+Nothing starts here. Every point is checked before the first is planned, so that a typing error in
+the last one costs nothing.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import getpass
+import hashlib
+import json
+import os
+import platform
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from conf.plain import from_plain, to_plain
+from conf.rules import problems
+from conf.schema import Point
+from conf.site import Cluster, Launch
+from conf.verbs import Run
+from jobs.cluster.ledger import Ledger, PlannedPoint, Source, SweepInfo, now
+from jobs.cluster.source import CHECKOUT, source_of
+from jobs.errors import UsageError
+from jobs.files import write_whole
+from mxfp8_attention.capability_limits import refusal_by_config
+
+POINT_FIELDS = tuple(field.name for field in dataclasses.fields(Point))
+
+
+@dataclass(frozen=True)
+class Ask:
+    """One composed configuration and the values of the sweep's axes that made it."""
+
+    config: Run
+    choices: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Every point of one command, in its order, with the code it will run from."""
+
+    points: tuple[PlannedPoint, ...]
+    config: Run
+    source: Source
+
+    @property
+    def runnable(self) -> tuple[PlannedPoint, ...]:
+        """The points that some node may take."""
+        return tuple(point for point in self.points if point.unsupported is None)
+
+    @property
+    def unsupported(self) -> tuple[PlannedPoint, ...]:
+        """The points that are known to be unsupported, and are not submitted."""
+        return tuple(point for point in self.points if point.unsupported is not None)
+
+
+def make_plan(asks: Sequence[Ask], source: Source | None = None) -> Plan:
+    """Checks every configuration and makes the points.
+
+    Args:
+        asks: What was composed, at least one.
+        source: The code; asked from git if not given.
+
+    Returns:
+        The plan.
+
+    Raises:
+        UsageError: A value that cannot be, or two choices that make the same point; one line for
+            each problem, and nothing was started.
+    """
+    found: dict[str, None] = {}
+    for ask in asks:
+        found.update(dict.fromkeys(problems(ask.config)))
+    found.update(dict.fromkeys(_mixed(asks)))
+    if found:
+        raise UsageError("\n".join(found))
+    source = source or source_of()
+    points: dict[str, PlannedPoint] = {}
+    for index, ask in enumerate(asks):
+        point = _planned(index, ask, source)
+        twin = points.setdefault(point.point_id, point)
+        if twin is not point:
+            raise UsageError(_same_point(twin, point))
+    return Plan(tuple(points.values()), asks[0].config, source)
+
+
+def _mixed(asks: Sequence[Ask]) -> list[str]:
+    names = sorted({ask.config.cluster.name for ask in asks})
+    if len(names) > 1:
+        return [f"cluster must be one for the whole sweep, got {', '.join(names)}"]
+    return []
+
+
+def _planned(index: int, ask: Ask, source: Source) -> PlannedPoint:
+    plain = to_plain(ask.config)
+    config = {name: plain[name] for name in POINT_FIELDS}
+    site = {"cluster": plain["cluster"], "launch": plain["launch"]}
+    return PlannedPoint(
+        point_id=point_id(config, ask.config.cluster, source),
+        index=index,
+        config=config,
+        site=site,
+        choices=ask.choices,
+        unsupported=refusal_by_config(point_of(config)),
+    )
+
+
+def point_of(config: dict[str, Any]) -> Point:
+    """The typed point of a plan's or a record's plain configuration."""
+    point: Point = from_plain(Point, config)
+    return point
+
+
+def site_of(point: PlannedPoint) -> tuple[Cluster, Launch]:
+    """The typed cluster and launch configuration of a planned point."""
+    return from_plain(Cluster, point.site["cluster"]), from_plain(Launch, point.site["launch"])
+
+
+def point_id(config: dict[str, Any], cluster: Cluster, source: Source) -> str:
+    """A short hash of what decides a result; never of partition, node or folder.
+
+    Args:
+        config: The point, plain.
+        cluster: Its interpreter, setup lines, environment and image count.
+        source: Commit and dirty tree count.
+
+    Returns:
+        `p-` and twelve hexadecimal digits.
+    """
+    parts = {
+        "config": config,
+        "commit": source.commit,
+        "dirty_hash": source.dirty_hash,
+        "python": cluster.python,
+        "setup": cluster.setup,
+        "env": cluster.env,
+        "image": cluster.container.image,
+    }
+    text = json.dumps(parts, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return "p-" + hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def write_ledger(plan: Plan, ledger: Ledger, *, verb: str, command: str) -> None:
+    """Writes everything a node or a reader needs, before anything is submitted.
+
+    Args:
+        plan: The plan.
+        ledger: An empty sweep folder.
+        verb: The verb that planned it.
+        command: The command line, quoted for a shell.
+    """
+    (ledger.root / "points").mkdir(mode=0o700)
+    for point in plan.points:
+        given = {
+            "point_id": point.point_id,
+            "sweep_id": ledger.sweep_id,
+            "point": point.config,
+            "command": command,
+            "image": plan.config.cluster.container.image,
+            **plan.source.model_dump(),
+        }
+        write_whole(ledger.point_file(point.point_id), json.dumps(given, indent=1) + "\n")
+    info = SweepInfo(
+        sweep_id=ledger.sweep_id,
+        verb=verb,
+        command=command,
+        source=plan.source,
+        software=_software(),
+        cluster=plan.config.cluster.name,
+        scheduler=plan.config.cluster.scheduler.name,
+        host=platform.node(),
+        user=_user(),
+        created_at=now(),
+        points=len(plan.points),
+    )
+    ledger.write_plan(info, plan.points)
+
+
+def runs_dir(config: Run) -> Path:
+    """Where sweeps lie: `runs_dir`, by default `runs/` in the checkout."""
+    return Path(config.runs_dir).expanduser().resolve() if config.runs_dir else CHECKOUT / "runs"
+
+
+def _same_point(one: PlannedPoint, other: PlannedPoint) -> str:
+    pair = f"{_words(one)} and {_words(other)} make the same point"
+    if one.site == other.site:
+        return f"{pair}; name it once"
+    return f"{pair}: where it runs is no part of it; run two sweeps and compare them"
+
+
+def _words(point: PlannedPoint) -> str:
+    return " ".join(f"{key}={value}" for key, value in point.choices.items()) or point.point_id
+
+
+def _software() -> dict[str, str]:
+    names = ("hydra-core", "submitit", "pydantic", "torch")
+    found = {"python": sys.version.split()[0]}
+    for name in names:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return str(os.getuid())
