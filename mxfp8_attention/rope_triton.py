@@ -1,0 +1,256 @@
+"""Launches the RoPE kernels: the functions of rope_eager once more, fused.
+
+Axes as in rope_eager: every tensor is [s, b, h, d]. Block sizes follow from the shape by rule, so
+that nothing is tuned at the first call.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from mxfp8_attention import rope_kernels
+
+
+@dataclass(frozen=True)
+class Tile:
+    """How a kernel's work is cut: heads that a program holds at once, and its warps."""
+
+    heads: int
+    num_warps: int
+
+
+def q_into(
+    out: Tensor,
+    x: Tensor,
+    cos: Tensor,
+    sin: Tensor,
+    positions: Tensor | None,
+    *,
+    inverse: bool,
+    tile: Tile | None = None,
+) -> None:
+    """Write x with its last rope_dim columns rotated (back) to out, which may be x itself."""
+    seq_len, batch, heads, head_dim = x.shape
+    rope_dim = cos.shape[-1]
+    nope_dim = head_dim - rope_dim
+    in_place = out is x
+    tile = tile or _tile(heads, rope_dim if in_place else head_dim, x)
+    if x.numel() == 0:
+        return
+    with _on(x.device):
+        rope_kernels.rotate_heads[(seq_len * batch * _blocks(heads, tile.heads),)](
+            out,
+            x,
+            cos.contiguous(),
+            sin.contiguous(),
+            positions,
+            cos.shape[0],
+            seq_len,
+            batch,
+            *out.stride(),
+            *x.stride(),
+            H=heads,
+            N=nope_dim,
+            R=rope_dim,
+            BLOCK_H=tile.heads,
+            BLOCK_N=_power_of_two(nope_dim),
+            BLOCK_R=_power_of_two(rope_dim),
+            BATCH_FIRST=_batch_first(out),
+            INVERSE=inverse,
+            IN_PLACE=in_place,
+            WIDE=x.dtype == torch.float64,
+            num_warps=tile.num_warps,
+            enable_fp_fusion=False,
+        )
+
+
+def k_fused_into(
+    out: Tensor,
+    k: Tensor,
+    cos: Tensor,
+    sin: Tensor,
+    positions: Tensor | None,
+    *,
+    tile: Tile | None = None,
+) -> None:
+    """Copy k's nope columns; give every head the rotated rotary slice of head 0."""
+    nope_dim = k.shape[-1] - cos.shape[-1]
+    key = k[:, :, :1, nope_dim:]
+    _share_key(out, None, k, key, cos, sin, positions, nope_dim, 0, tile)
+
+
+def k_fused_backward_into(
+    dk: Tensor,
+    grad: Tensor,
+    cos: Tensor,
+    sin: Tensor,
+    positions: Tensor | None,
+    *,
+    tile: Tile | None = None,
+) -> None:
+    """Send the rotary gradient, summed over heads, to head 0 and exact zeros to the others."""
+    nope_dim = grad.shape[-1] - cos.shape[-1]
+    dkey = dk[:, :, :1, nope_dim:]
+    _gather_key_gradient(dk, dkey, grad, None, cos, sin, positions, nope_dim, 0, tile)
+
+
+def kv_split_into(
+    k: Tensor,
+    v: Tensor,
+    kv: Tensor,
+    k_pe: Tensor,
+    cos: Tensor,
+    sin: Tensor,
+    positions: Tensor | None,
+    *,
+    tile: Tile | None = None,
+) -> None:
+    """Part kv into k's nope columns and v; append the rotated shared key to every head of k."""
+    value_dim = v.shape[-1]
+    nope_dim = kv.shape[-1] - value_dim
+    _share_key(k, v, kv, k_pe, cos, sin, positions, nope_dim, value_dim, tile)
+
+
+def kv_split_backward_into(
+    dkv: Tensor,
+    dk_pe: Tensor,
+    grad_k: Tensor,
+    grad_v: Tensor,
+    cos: Tensor,
+    sin: Tensor,
+    positions: Tensor | None,
+    *,
+    tile: Tile | None = None,
+) -> None:
+    """Join the gradients of k's nope columns and of v; sum the rotary one over heads."""
+    value_dim = grad_v.shape[-1]
+    nope_dim = dkv.shape[-1] - value_dim
+    _gather_key_gradient(
+        dkv, dk_pe, grad_k, grad_v, cos, sin, positions, nope_dim, value_dim, tile
+    )
+
+
+def _share_key(
+    k: Tensor,
+    v: Tensor | None,
+    kv: Tensor,
+    key: Tensor,
+    cos: Tensor,
+    sin: Tensor,
+    positions: Tensor | None,
+    nope_dim: int,
+    value_dim: int,
+    tile: Tile | None,
+) -> None:
+    seq_len, batch, heads, head_dim = k.shape
+    tile = tile or _tile(heads, head_dim + value_dim, k)
+    if k.numel() == 0:
+        return
+    with _on(k.device):
+        rope_kernels.share_key[(seq_len * batch * _blocks(heads, tile.heads),)](
+            k,
+            k if v is None else v,
+            kv,
+            key,
+            cos.contiguous(),
+            sin.contiguous(),
+            positions,
+            cos.shape[0],
+            seq_len,
+            batch,
+            *kv.stride(),
+            key.stride(0),
+            key.stride(1),
+            key.stride(3),
+            H=heads,
+            N=nope_dim,
+            R=cos.shape[-1],
+            V=value_dim,
+            BLOCK_H=tile.heads,
+            BLOCK_N=_power_of_two(nope_dim),
+            BLOCK_R=_power_of_two(cos.shape[-1]),
+            BLOCK_V=_power_of_two(value_dim),
+            BATCH_FIRST=_batch_first(k),
+            WIDE=k.dtype == torch.float64,
+            num_warps=tile.num_warps,
+            enable_fp_fusion=False,
+        )
+
+
+def _gather_key_gradient(
+    dkv: Tensor,
+    dkey: Tensor,
+    grad_k: Tensor,
+    grad_v: Tensor | None,
+    cos: Tensor,
+    sin: Tensor,
+    positions: Tensor | None,
+    nope_dim: int,
+    value_dim: int,
+    tile: Tile | None,
+) -> None:
+    seq_len, batch, heads, head_dim = grad_k.shape
+    tile = tile or _tile(heads, head_dim + value_dim, grad_k)
+    if grad_k.numel() == 0:
+        return
+    grad_v = grad_k if grad_v is None else grad_v
+    with _on(grad_k.device):
+        rope_kernels.gather_key_gradient[(seq_len * batch,)](
+            dkv,
+            dkey,
+            grad_k,
+            grad_v,
+            cos.contiguous(),
+            sin.contiguous(),
+            positions,
+            cos.shape[0],
+            seq_len,
+            batch,
+            *grad_k.stride(),
+            *grad_v.stride(),
+            H=heads,
+            N=nope_dim,
+            R=cos.shape[-1],
+            V=value_dim,
+            BLOCK_H=tile.heads,
+            BLOCK_N=_power_of_two(nope_dim),
+            BLOCK_R=_power_of_two(cos.shape[-1]),
+            BLOCK_V=_power_of_two(value_dim),
+            BATCH_FIRST=_batch_first(dkv),
+            WIDE=grad_k.dtype == torch.float64,
+            num_warps=tile.num_warps,
+            enable_fp_fusion=False,
+        )
+
+
+def _tile(heads: int, columns: int, x: Tensor) -> Tile:
+    """Hold about 8 KiB at once in 4 warps: 64 bytes a thread, and many programs on each SM."""
+    row_bytes = columns * x.element_size()
+    fitting = max(1, 8192 // row_bytes)
+    return Tile(heads=min(_power_of_two(heads), _power_of_two(fitting + 1) // 2), num_warps=4)
+
+
+def _blocks(heads: int, block: int) -> int:
+    return -(-heads // block)
+
+
+def _power_of_two(at_least: int) -> int:
+    """Return the smallest power of two that is not smaller; 2 for less, Triton's ranges need it."""
+    return max(2, 1 << (at_least - 1).bit_length())
+
+
+def _batch_first(dense_SBHD: Tensor) -> bool:
+    """Say in which order tokens lie in memory, and that nothing lies between them."""
+    if dense_SBHD.is_contiguous():
+        return False
+    assert dense_SBHD.transpose(0, 1).is_contiguous(), "an operator allocated a sparse result"
+    return True
+
+
+def _on(device: torch.device) -> AbstractContextManager[object]:
+    """Make the tensor's GPU the current one, where Triton launches."""
+    return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
