@@ -109,15 +109,17 @@ def make_case(shape: Shape, device: torch.device | str, *, seed: int | None = No
     """
     if shape.qkv_format is not QkvFormat.sbhd:
         raise ValueError(
-            f"shape.qkv_format must be sbhd, got {shape.qkv_format.name}; set shape.qkv_format=sbhd"
+            f"shape.qkv_format must be sbhd, got {shape.qkv_format.name}; "
+            "set shape.qkv_format=sbhd"
         )
     device = torch.device(device)
     base_seed = shape.seed if seed is None else seed
 
     def normal(name: str, size: tuple[int, ...]) -> Tensor:
-        # A generator for each name: a bias left out changes no other tensor.
+        # A generator for each name: a bias left out changes no other tensor. 32 bits, because
+        # the CPU's generator ignores the others.
         generator = torch.Generator(device)
-        generator.manual_seed(base_seed * 0x1_0000_0000 + zlib.crc32(name.encode()))
+        generator.manual_seed(zlib.crc32(f"{name} {base_seed}".encode()))
         return torch.randn(size, generator=generator, device=device, dtype=torch.bfloat16)
 
     weights: dict[str, Tensor] = {}

@@ -1,7 +1,7 @@
 """The FP32 path: the oracle that errors are measured against.
 
-Every product in FP32 (no TF32), every derivative by autograd from the definition; nothing is shared
-with the emulation but RoPE. Attention runs in head-sized pieces that are recomputed in backward.
+Every product in FP32 (no TF32), every derivative by autograd from the definition; nothing is
+shared with the emulation but RoPE. Attention runs in head-sized pieces, recomputed in backward.
 Axes: S tokens, B batch, C hidden, H heads, D width of a head, N = B * H.
 """
 

@@ -1,0 +1,166 @@
+"""Operations and bytes of each stage, and the least time that a GPU can need for them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from conf.choices import AttnMask, Projection, RecipeName
+from conf.schema import Gpu, Recipe, Shape
+
+BF16_BYTES = 2
+STAGES = ("qkv", "rope", "attention", "out")
+DIRECTIONS = ("fprop", "bprop")
+
+
+@dataclass(frozen=True)
+class StageCost:
+    """What one stage must do in one direction.
+
+    Attributes:
+        stage: qkv, rope, attention or out.
+        direction: fprop or bprop.
+        precision: bf16, fp8 or mxfp8: of its matrix products.
+        flops: Multiplications and additions of its matrix products.
+        bytes_moved: Its bf16 inputs read once and its bf16 outputs written once.
+    """
+
+    stage: str
+    direction: str
+    precision: str
+    flops: float
+    bytes_moved: float
+
+
+def stage_costs(shape: Shape, recipe: Recipe) -> tuple[StageCost, ...]:
+    """Every stage of one training step.
+
+    Args:
+        shape: The layer.
+        recipe: The arm's quantization.
+
+    Returns:
+        Four stages forward, then four backward, in order of execution forward.
+    """
+    linear, attention = precisions(recipe)
+    tokens, hidden = shape.tokens, shape.hidden
+    qkv_width, v_width = projection_width(shape), shape.num_heads * shape.head_dim_v
+    rope_fprop, rope_bprop = _rope_bytes(shape)
+    costs = []
+    for direction in DIRECTIONS:
+        forward = direction == "fprop"
+        costs += [
+            _linear_cost("qkv", direction, linear, tokens, hidden, qkv_width),
+            StageCost("rope", direction, "bf16", 0.0, rope_fprop if forward else rope_bprop),
+            _attention_cost(direction, attention, shape),
+            _linear_cost("out", direction, linear, tokens, v_width, hidden),
+        ]
+    return tuple(costs)
+
+
+def precisions(recipe: Recipe) -> tuple[str, str]:
+    """The precision of the linear layers' products and of attention's."""
+    if recipe.name is RecipeName.bf16:
+        return "bf16", "bf16"
+    linear = "mxfp8" if recipe.name is RecipeName.mxfp8 else "fp8"
+    return linear, linear if getattr(recipe, "fp8_dpa", False) else "bf16"
+
+
+def projection_width(shape: Shape) -> int:
+    """Columns of the fused QKV projection, or of Q and KV together."""
+    heads = shape.num_heads
+    if shape.projection is Projection.fused:
+        return heads * (2 * shape.head_dim_qk + shape.head_dim_v)
+    kv = heads * (shape.head_dim_nope + shape.head_dim_v) + shape.head_dim_rope
+    return heads * shape.head_dim_qk + kv
+
+
+def total_flops(shape: Shape, recipe: Recipe, direction: str) -> float:
+    """Operations of all matrix products in one direction."""
+    return sum(c.flops for c in stage_costs(shape, recipe) if c.direction == direction)
+
+
+def peak_tflops(gpu: Gpu, precision: str) -> float | None:
+    """Dense peak of one precision, None where the GPU has none."""
+    peaks = {
+        "bf16": gpu.peak_bf16_tflops,
+        "fp8": gpu.peak_fp8_tflops,
+        "mxfp8": gpu.peak_mxfp8_tflops,
+    }
+    return peaks[precision]
+
+
+def floor_ms(cost: StageCost, gpu: Gpu) -> float | None:
+    """The roofline: the longer of the time for the operations and the time for the bytes.
+
+    Args:
+        cost: One stage.
+        gpu: Its peaks.
+
+    Returns:
+        Milliseconds, None where the GPU's peaks are not known.
+    """
+    peak = peak_tflops(gpu, cost.precision)
+    if peak is None or gpu.bandwidth_tb_per_s is None:
+        return None
+    return 1e3 * max(
+        cost.flops / (peak * 1e12), cost.bytes_moved / (gpu.bandwidth_tb_per_s * 1e12)
+    )
+
+
+def total_floor_ms(shape: Shape, recipe: Recipe, gpu: Gpu, direction: str) -> float | None:
+    """The stages' floors added up, each at the precision that it runs in."""
+    floors = [
+        floor_ms(cost, gpu) for cost in stage_costs(shape, recipe) if cost.direction == direction
+    ]
+    return None if None in floors else sum(floor for floor in floors if floor is not None)
+
+
+def _linear_cost(
+    stage: str, direction: str, precision: str, tokens: int, inputs: int, outputs: int
+) -> StageCost:
+    # Backward: one product for the input's gradient and one for the weight's.
+    products = 1 if direction == "fprop" else 2
+    x, weight, y = tokens * inputs, inputs * outputs, tokens * outputs
+    # Forward reads x, w and writes y; backward reads dy, x, w and writes dx, dw.
+    elements = x + weight + y if direction == "fprop" else 2 * x + 2 * weight + y
+    flops = 2.0 * products * tokens * inputs * outputs
+    return StageCost(stage, direction, precision, flops, float(BF16_BYTES * elements))
+
+
+def _attention_cost(direction: str, precision: str, shape: Shape) -> StageCost:
+    qk, v = shape.head_dim_qk, shape.head_dim_v
+    pairs = shape.batch * shape.num_heads * shape.seq_len**2
+    if shape.attn_mask is AttnMask.causal:
+        pairs /= 2
+    # Forward Q K^T and P V; backward Q K^T again, dO V^T, P^T dO, dS K, dS^T Q.
+    width = qk + v if direction == "fprop" else 3 * qk + 2 * v
+    rows = shape.tokens * shape.num_heads
+    # Forward reads q, k, v and writes o; backward reads q, k, v, o, do and writes dq, dk, dv.
+    row_elements = 2 * qk + 2 * v if direction == "fprop" else 4 * qk + 4 * v
+    return StageCost(
+        "attention",
+        direction,
+        precision,
+        2.0 * pairs * width,
+        float(BF16_BYTES * rows * row_elements),
+    )
+
+
+def _rope_bytes(shape: Shape) -> tuple[float, float]:
+    """Out of place: Q read and written, and K's (split: and V's) own traffic each way."""
+    rows, heads = shape.tokens, shape.num_heads
+    qk, nope, rope = shape.head_dim_qk, shape.head_dim_nope, shape.head_dim_rope
+    q = 2 * rows * heads * qk
+    if shape.projection is Projection.fused:
+        # Forward never reads the other heads' rotary columns; backward reads and writes them all.
+        k_fprop = rows * (heads * nope + rope) + rows * heads * qk
+        k_bprop = 2 * rows * heads * qk
+    else:
+        v = shape.head_dim_v
+        k_fprop = rows * (heads * (nope + v) + rope) + rows * heads * (qk + v)
+        k_bprop = k_fprop
+    tables = 2 * 4 * shape.seq_len * rope  # FP32, read once
+    return (
+        float(BF16_BYTES * (q + k_fprop) + tables),
+        float(BF16_BYTES * (q + k_bprop) + tables),
+    )
