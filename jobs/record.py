@@ -63,8 +63,12 @@ class Identity(Model):
 
     point_id: str
     sweep_id: str | None = None
-    job_id: str | None = Field(None, description="As people type it: 14, 14_2 or local-...")
-    raw_job_id: str | None = Field(None, description="SLURM's own number of the array task")
+    job_id: str | None = Field(
+        default=None, description="As people type it: 14, 14_2 or local-..."
+    )
+    raw_job_id: str | None = Field(
+        default=None, description="SLURM's own number of the array task"
+    )
     attempt: int = 1
     restart_count: int = 0
 
@@ -86,8 +90,8 @@ class Environment(Model):
     torch: str | None = None
     triton: str | None = None
     transformer_engine: str | None = None
-    cudnn_torch: str | None = Field(None, description="cuDNN that torch loaded")
-    cudnn_transformer_engine: str | None = Field(None, description="cuDNN that TE loaded")
+    cudnn_torch: str | None = Field(default=None, description="cuDNN that torch loaded")
+    cudnn_transformer_engine: str | None = Field(default=None, description="cuDNN that TE loaded")
     commit: str | None = None
     dirty: bool | None = None
     dirty_hash: str | None = None
@@ -130,19 +134,23 @@ class TensorError(Model):
     rmse: float
     cosine: float
     nonfinite_count: int
-    outside_share: float | None = Field(None, description="Share outside atol + rtol * |ref|")
-    gate: str | None = Field(None, description="The rule, in words and numbers")
+    outside_share: float | None = Field(
+        default=None, description="Share outside atol + rtol * |ref|"
+    )
+    gate: str | None = Field(default=None, description="The rule, in words and numbers")
     gate_low: float | None = None
     gate_high: float | None = None
     predicted_rel_l2: float | None = None
-    passed: bool | None = Field(None, description="None: not gated")
+    passed: bool | None = Field(default=None, description="None: not gated")
 
 
 class Validation(Model):
     """Accuracy of one point."""
 
     tolerance: str
-    prediction: str | None = Field(None, description="stored, predicted on the node, or None")
+    prediction: str | None = Field(
+        default=None, description="stored, predicted on the node, or None"
+    )
     tensors: list[TensorError]
     passed: bool | None = None
     failures: list[str] = Field(default_factory=list)
@@ -264,7 +272,7 @@ class Record(Model):
     telemetry: list[TelemetrySample] = Field(default_factory=list)
     outcome: Outcome
     cause: Cause | None = None
-    reason: str = Field("", description="One line: why this outcome")
+    reason: str = Field(default="", description="One line: why this outcome")
     evidence: list[Evidence] = Field(default_factory=list)
     started_at: str | None = None
     finished_at: str | None = None
@@ -307,3 +315,7 @@ def to_json(model: Model) -> str:
 def json_schema() -> str:
     """The JSON Schema of `record.json`, as `docs/record.schema.json` holds it."""
     return json.dumps(Record.model_json_schema(), indent=2, sort_keys=True) + "\n"
+
+
+if __name__ == "__main__":  # python -m jobs.record > docs/record.schema.json
+    print(json_schema(), end="")

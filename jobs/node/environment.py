@@ -1,0 +1,141 @@
+"""What this node is and what it runs: host, GPU, driver, libraries, source, variables."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import socket
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+
+from jobs.node.point_file import PointFile
+from jobs.record import Environment
+
+_PREFIXES = ("NVTE_", "CUDA_", "CUDNN_", "CUBLAS", "SLURM_", "NCCL_", "NVIDIA_", "TORCH_")
+_NAMES = ("LD_LIBRARY_PATH", "OMP_NUM_THREADS", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF")
+# Values that grant access are no part of a result, and a record is shared.
+_SECRET_WORDS = ("TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "API_KEY", "AUTH")
+_PACKAGES = ("transformer-engine", "transformer-engine-torch", "transformer-engine-cu13")
+
+
+def gather_environment(
+    point_file: PointFile, variables: Mapping[str, str] | None = None
+) -> Environment:
+    """Gathers what a reader needs to know of this node.
+
+    The cuDNN versions are asked by the capability checks: asking may raise.
+
+    Args:
+        point_file: The point; the image named at submission is taken from it.
+        variables: The environment, `os.environ` if None.
+
+    Returns:
+        The node's description. `commit`, `dirty` and `dirty_hash` are those of the source that
+        runs, or, where there is no git here, those noted at submission.
+    """
+    variables = os.environ if variables is None else variables
+    commit, dirty = _source_state()
+    noted_dirty = point_file.submitted.get("dirty")
+    known = Environment(
+        host=socket.gethostname(),
+        platform=platform.platform(),
+        python=platform.python_version(),
+        cpu=_cpu_name(),
+        torch=torch.__version__,
+        triton=package_version("triton"),
+        transformer_engine=transformer_engine_version(),
+        cuda=torch.version.cuda,
+        commit=commit or point_file.text("commit"),
+        dirty=dirty if commit else noted_dirty if isinstance(noted_dirty, bool) else None,
+        dirty_hash=point_file.text("dirty_hash"),
+        image=point_file.text("image"),
+        variables=recorded_variables(variables),
+    )
+    return known.model_copy(update=_gpu_facts())
+
+
+def recorded_variables(variables: Mapping[str, str]) -> dict[str, str]:
+    """Picks the variables that can change a run; none whose name speaks of a secret.
+
+    Args:
+        variables: The whole environment.
+
+    Returns:
+        Name and value, in alphabetical order.
+    """
+    return {
+        name: value
+        for name, value in sorted(variables.items())
+        if (name.startswith(_PREFIXES) or name in _NAMES)
+        and not any(word in name.upper() for word in _SECRET_WORDS)
+    }
+
+
+def package_version(name: str) -> str | None:
+    """The version of an installed package, None where it is not installed."""
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def transformer_engine_version() -> str | None:
+    """Transformer Engine's version as its packages state it; importing it may raise."""
+    return next(filter(None, map(package_version, _PACKAGES)), None)
+
+
+def _gpu_facts() -> dict[str, str | int | float | None]:
+    if not torch.cuda.is_available():
+        return {"gpu_count": 0}
+    properties = torch.cuda.get_device_properties(0)
+    return {
+        "gpu_name": properties.name,
+        "gpu_uuid": f"GPU-{properties.uuid}",
+        "gpu_count": torch.cuda.device_count(),
+        "gpu_memory_gib": round(properties.total_memory / 2**30, 2),
+        "compute_capability": f"{properties.major}.{properties.minor}",
+        "driver": _driver_version(),
+    }
+
+
+def _driver_version() -> str | None:
+    try:
+        import pynvml
+
+        pynvml.nvmlInit()
+        version = pynvml.nvmlSystemGetDriverVersion()
+    except Exception as error:  # NVML is absent in some containers, in several ways
+        return f"unknown ({type(error).__name__})"
+    return version if isinstance(version, str) else str(version, "utf-8")
+
+
+def _cpu_name() -> str | None:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor() or None
+    names = (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    return next(names, platform.machine())
+
+
+def _source_state() -> tuple[str | None, bool | None]:
+    root = Path(__file__).resolve().parents[2]
+    commit = _git(root, "rev-parse", "HEAD")
+    status = _git(root, "status", "--porcelain") if commit else None
+    return (commit or None), (None if status is None else bool(status))
+
+
+def _git(root: Path, *words: str) -> str | None:
+    if not (root / ".git").exists():
+        return None
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(root), *words], capture_output=True, text=True, timeout=20
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None

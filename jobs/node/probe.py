@@ -1,0 +1,74 @@
+"""A node's fingerprint: copy bandwidth, matrix rate, clocks, power limit, ECC.
+
+Short, before every attention job; long, about ten seconds, as a job of its own. A bad node shows
+here, a regression of the attention path does not.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable
+
+import torch
+
+from jobs.node.clock import CudaClock
+from jobs.node.telemetry import Telemetry
+from jobs.record import Environment, Probe
+
+_COPY_BYTES = 4 * 2**30
+_MATRIX = 8192
+
+
+def fingerprint(environment: Environment, telemetry: Telemetry, *, long: bool) -> Probe | None:
+    """Measures the GPU by itself.
+
+    Args:
+        environment: What the node is.
+        telemetry: NVML's view of the GPU.
+        long: About ten seconds instead of half a second.
+
+    Returns:
+        The figures, None where there is no GPU.
+    """
+    if environment.gpu_name is None:
+        return None
+    repeats = 1000 if long else 8
+    size = min(_COPY_BYTES, int((environment.gpu_memory_gib or 8) * 2**30 // 16))
+    ecc = telemetry.ask("nvmlDeviceGetEccMode")
+    return Probe(
+        copy_gb_per_s=round(_copy_gb_per_s(size, repeats), 1),
+        bf16_matmul_tflops=round(_matmul_tflops(repeats * 4), 1),
+        ecc_enabled=None if ecc is None else bool(ecc[0]),
+        # Uncorrected errors since the driver was loaded: NVML's error type 1, counter type 0.
+        ecc_errors=telemetry.ask("nvmlDeviceGetTotalEccErrors", 1, 0),
+        max_sm_clock_mhz=telemetry.ask("nvmlDeviceGetMaxClockInfo", 1),
+        power_limit_watt=telemetry.sample("probe").power_limit_watt,
+    )
+
+
+def _copy_gb_per_s(size: int, repeats: int) -> float:
+    source = torch.empty(size, dtype=torch.int8, device="cuda").random_(0, 100)
+    target = torch.empty_like(source)
+    seconds = _median_s(lambda: target.copy_(source), repeats)
+    return 2 * size / seconds / 1e9  # each byte is read and written
+
+
+def _matmul_tflops(repeats: int) -> float:
+    generator = torch.Generator("cuda").manual_seed(0)
+    # Random, not zeros: zeros draw less power and run faster than any real data.
+    left, right = (
+        torch.randn((_MATRIX, _MATRIX), device="cuda", dtype=torch.bfloat16, generator=generator)
+        for _ in range(2)
+    )
+    out = torch.empty_like(left)
+    seconds = _median_s(lambda: torch.matmul(left, right, out=out), repeats)
+    return 2 * _MATRIX**3 / seconds / 1e12
+
+
+def _median_s(work: Callable[[], object], repeats: int) -> float:
+    clock = CudaClock()
+    for _ in range(3):
+        work()
+    for _ in range(repeats):
+        clock.measure(work)
+    return statistics.median(clock.read_ms()) / 1e3

@@ -1,0 +1,205 @@
+"""The plain text that a reviewer expects: where it ran, what it found, how fast it was."""
+
+from __future__ import annotations
+
+from conf.choices import Backend, Job, RecipeName
+from conf.plain import from_plain
+from conf.schema import Point
+from jobs.record import BenchmarkResult, Check, Record, Speedup, Timing, Validation
+
+RECIPE_LABELS = {
+    RecipeName.bf16: "BF16 again",
+    RecipeName.mxfp8: "MXFP8",
+    RecipeName.fp8_current: "FP8 current",
+    RecipeName.fp8_delayed: "FP8 delayed",
+    RecipeName.fp8_block: "FP8 block",
+}
+EMULATED_NOTE = "emulated: checks this code, not hardware"
+
+
+def report(record: Record) -> str:
+    """The report block of one record.
+
+    Args:
+        record: Any record, finished or refused.
+
+    Returns:
+        Lines of plain text, ending with a newline.
+    """
+    point = from_plain(Point, record.config)
+    lines = ["=" * 72, *_head(record, point), *_checks(record)]
+    if record.validation is not None:
+        lines += _validation(record.validation)
+    if record.benchmark is not None:
+        lines += perf_lines(record.benchmark, point)
+        lines += _stages(record.benchmark)
+    if record.probe is not None:
+        lines.append(_fingerprint(record))
+    lines += ["-" * 72, f"Result: {result_line(record)}", "=" * 72]
+    return "\n".join(lines) + "\n"
+
+
+def result_line(record: Record) -> str:
+    """Outcome, cause and reason in one line."""
+    cause = f" ({record.cause.value})" if record.cause else ""
+    reason = f": {record.reason}" if record.reason else ""
+    return f"{record.outcome.value}{cause}{reason}"
+
+
+def perf_lines(benchmark: BenchmarkResult, point: Point) -> list[str]:
+    """The `[PERF]` lines as they are pasted into reviews.
+
+    Args:
+        benchmark: Both arms' figures.
+        point: Shape, recipe and backend.
+
+    Returns:
+        One line a figure; an emulated arm says so, and no speedup is claimed from it.
+    """
+    shape = point.shape
+    emulated = point.backend is Backend.emulated
+    note = f" ({EMULATED_NOTE})" if emulated else ""
+    lines = [f"[PERF] b={shape.batch} s={shape.seq_len}:{note}"]
+    arms = {arm.arm: arm for arm in benchmark.arms}
+    labels = {"bf16": "BF16", "recipe": RECIPE_LABELS[point.recipe.name]}
+    width = max(len(label) for label in labels.values()) + len(" fprop:")
+    for direction, found in (
+        ("fprop", benchmark.fprop_speedup),
+        ("bprop", benchmark.bprop_speedup),
+    ):
+        for arm, label in labels.items():
+            timing: Timing = getattr(arms[arm], direction)
+            shown = timing.mean_ms if benchmark.statistic == "mean" else timing.median_ms
+            name = f"{label} {direction}:".ljust(width)
+            lines.append(f"  {name} {shown:.3f} ms  ({timing.tokens_per_s:.0f} tok/s)")
+        lines.append(_ratio(direction, found))
+    return lines + [f"  note: {note}" for note in benchmark.notes]
+
+
+def _ratio(direction: str, found: Speedup | None) -> str:
+    name = direction.capitalize()
+    if found is None:
+        return f"  {name} speedup: none: no block ran unthrottled"
+    interval = f"[{found.low:.3f}, {found.high:.3f}]"
+    if found.claim == "emulated":
+        return f"  {name} speedup: none claimed ({EMULATED_NOTE})"
+    if found.claim == "noise":
+        return f"  {name} ratio: {found.ratio:.3f}  {interval}  (noise: BF16 against itself)"
+    return f"  {name} speedup: {found.ratio:.2f}x  {interval}"
+
+
+def _head(record: Record, point: Point) -> list[str]:
+    machine, identity = record.environment, record.identity
+    cudnn = _named(record, "cuDNN")
+    mxfp8 = _named(record, "MXFP8 available")
+    gpu = machine.gpu_name or ("none (CPU)" if point.gpu.device == "cpu" else "none")
+    pairs = [
+        ("Job", f"{identity.job_id or 'none'}  point {identity.point_id}"),
+        ("Node", f"{machine.host}  {machine.platform}"),
+        ("GPU", f"{gpu}  driver {machine.driver}" if machine.gpu_name else gpu),
+        ("CUDA capability", machine.compute_capability or "none"),
+        (
+            "Software",
+            f"torch {machine.torch}, CUDA {machine.cuda or 'none'}, triton "
+            f"{machine.triton or 'none'}, Transformer Engine "
+            f"{machine.transformer_engine or 'none'}",
+        ),
+        ("cuDNN", cudnn.reason if cudnn else "not asked"),
+        ("MXFP8 available", f"({mxfp8.ok}, {mxfp8.reason!r})" if mxfp8 else "not asked"),
+        ("Attention ran", _backends(record)),
+        ("Source", f"{machine.commit or 'unknown'}{' (dirty)' if machine.dirty else ''}"),
+        ("Point", _point(point)),
+        ("Command", record.command or "none"),
+    ]
+    return [f"{name + ':':<17}{value}" for name, value in pairs if value]
+
+
+def _point(point: Point) -> str:
+    if point.job is Job.probe:
+        return f"job=probe gpu={point.gpu.name}"
+    emulated = f" ({EMULATED_NOTE})" if point.backend is Backend.emulated else ""
+    shape = point.shape
+    return (
+        f"gpu={point.gpu.name} shape={shape.name} recipe={point.recipe.name.name} "
+        f"backend={point.backend.name}{emulated}; b={shape.batch} s={shape.seq_len} "
+        f"hidden={shape.hidden} heads={shape.num_heads} "
+        f"d={shape.head_dim_nope}+{shape.head_dim_rope}/{shape.head_dim_v} "
+        f"{shape.projection.name} {shape.attn_mask.name}"
+    )
+
+
+def _named(record: Record, name: str) -> Check | None:
+    return next((check for check in record.capability.checks if check.name == name), None)
+
+
+def _backends(record: Record) -> str:
+    ran = record.capability.attention_backend
+    return ", ".join(f"{arm}: {kernel}" for arm, kernel in ran.items())
+
+
+def _checks(record: Record) -> list[str]:
+    lines = []
+    for check in record.capability.checks:
+        mark = {True: "yes", False: "no", None: "-"}[check.ok]
+        lines.append(f"  {mark:<4}{check.name}: {check.reason}".rstrip(": "))
+        if check.remedy:
+            lines.append(f"      remedy: {check.remedy}")
+    lines += [f"  flag {flag}" for flag in record.capability.flags]
+    return ["Capability:", *lines] if lines else []
+
+
+def _validation(validation: Validation) -> list[str]:
+    verdict = {True: "passed", False: "FAILED", None: "not judged"}[validation.passed]
+    prediction = f", prediction {validation.prediction}" if validation.prediction else ""
+    lines = [f"Validation, tolerance {validation.tolerance}{prediction}: {verdict}"]
+    header = f"  {'tensor':<16}{'recipe|fp32':>13}{'bf16|fp32':>12}{'recipe|bf16':>13}"
+    lines.append(header + "   relative L2 of an arm | against a reference")
+    names = dict.fromkeys(tensor.tensor for tensor in validation.tensors)
+    found = {(t.tensor, t.arm, t.reference): t for t in validation.tensors}
+    for name in names:
+        cells = []
+        for arm, reference, width in (
+            ("recipe", "fp32", 13),
+            ("bf16", "fp32", 12),
+            ("recipe", "bf16", 13),
+        ):
+            error = found.get((name, arm, reference))
+            cells.append((f"{error.rel_l2:.3e}" if error else "-").rjust(width))
+        gates = [t for t in validation.tensors if t.tensor == name and t.gate]
+        missed = any(t.passed is False for t in gates)
+        judged = "FAILED " if missed else "ok " if gates else ""
+        shown = next((t.gate for t in gates if t.passed is False), gates[0].gate if gates else "")
+        lines.append(f"  {name:<16}{''.join(cells)}   {judged}{shown}")
+    return lines + [f"  failed: {failure}" for failure in validation.failures]
+
+
+def _stages(benchmark: BenchmarkResult) -> list[str]:
+    if not benchmark.stages:
+        return []
+    lines = ["Stages, each by itself (ms):"]
+    for arm in dict.fromkeys(stage.arm for stage in benchmark.stages):
+        for direction in ("fprop", "bprop"):
+            found = [s for s in benchmark.stages if (s.arm, s.direction) == (arm, direction)]
+            each = "  ".join(f"{stage.stage} {stage.median_ms:.3f}" for stage in found)
+            total = sum(stage.median_ms for stage in found)
+            whole = getattr(next(a for a in benchmark.arms if a.arm == arm), direction)
+            lines.append(
+                f"  {arm:<7}{direction}: {each}  sum {total:.3f}  whole {whole.median_ms:.3f}"
+            )
+    return lines
+
+
+def _fingerprint(record: Record) -> str:
+    probe = record.probe
+    assert probe is not None
+    figures = {
+        "copy": (probe.copy_gb_per_s, "GB/s"),
+        "BF16 matrix product": (probe.bf16_matmul_tflops, "TFLOP/s"),
+        "largest SM clock": (probe.max_sm_clock_mhz, "MHz"),
+        "power limit": (probe.power_limit_watt, "W"),
+    }
+    shown = [f"{name} {value:.0f} {unit}" for name, (value, unit) in figures.items() if value]
+    if probe.ecc_enabled is not None:
+        errors = "" if probe.ecc_errors is None else f", {probe.ecc_errors} errors"
+        shown.append(f"ECC {'on' if probe.ecc_enabled else 'off'}{errors}")
+    return "Fingerprint: " + (", ".join(shown) or "nothing to measure on a CPU")
