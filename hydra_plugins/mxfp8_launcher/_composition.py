@@ -7,6 +7,7 @@ typed copies of the composed configuration, which OmegaConf checks just the same
 from __future__ import annotations
 
 import copy
+import dataclasses
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -18,17 +19,10 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 from omegaconf import DictConfig, OmegaConf, open_dict
 
+from jobs.cluster.plan import Ask
 from jobs.errors import UsageError
 
 NAMED_GROUPS = ("gpu", "shape", "benchmark", "cluster", "launch", "grid")
-
-
-@dataclass(frozen=True)
-class Composed:
-    """One typed configuration and the choices of the sweep that made it."""
-
-    config: Any
-    choices: dict[str, str]
 
 
 @dataclass(frozen=True)
@@ -50,7 +44,7 @@ def typed(config: DictConfig) -> Any:  # noqa: ANN401 - whichever verb's datacla
     Returns:
         An object of the verb's type in `conf.verbs`.
     """
-    return OmegaConf.to_object(_without_hydra(copy.deepcopy(config)))
+    return _object(_without_hydra(copy.deepcopy(config)))
 
 
 def axes_of(
@@ -105,7 +99,7 @@ def axes_of(
 
 def compose_all(
     loader: ConfigLoader, master: DictConfig, fixed: list[str], axes: Sequence[Axis]
-) -> Iterator[Composed]:
+) -> Iterator[Ask]:
     """Composes every combination of the axes, the last axis varying fastest.
 
     Args:
@@ -130,10 +124,34 @@ def compose_all(
             config = copy.deepcopy(config)
             for axis in plain:
                 OmegaConf.update(config, axis.key, axis.values[chosen[axis.key]])
-        yield Composed(
-            OmegaConf.to_object(config),
+        yield Ask(
+            _object(config),
             {axis.key: axis.texts[chosen[axis.key]] for axis in axes},
         )
+
+
+def _object(config: DictConfig) -> Any:  # noqa: ANN401 - whichever verb's dataclass
+    """The typed object; a key that its type does not know is refused, also when added with +."""
+    _refuse_unknown(config, "")
+    return OmegaConf.to_object(config)
+
+
+def _refuse_unknown(config: DictConfig, path: str) -> None:
+    kind = OmegaConf.get_type(config)
+    known = (
+        {field.name for field in dataclasses.fields(kind)}
+        if dataclasses.is_dataclass(kind)
+        else None
+    )
+    for key in config:
+        name = f"{path}{key}"
+        if known is not None and key not in known:
+            raise UsageError(f"{name} is no key; known: {', '.join(sorted(known))}")
+        if OmegaConf.is_missing(config, key) or OmegaConf.is_interpolation(config, key):
+            continue
+        node = config._get_node(key)
+        if isinstance(node, DictConfig) and not node._is_none():
+            _refuse_unknown(node, f"{name}.")
 
 
 def _without_hydra(config: DictConfig) -> DictConfig:

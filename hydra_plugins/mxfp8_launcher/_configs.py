@@ -1,4 +1,4 @@
-"""Registers the types of conf/ with Hydra, under /schema, so that every YAML file is checked."""
+"""Registers the types of conf/ with Hydra as `schema_...`, so that every YAML file is checked."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def register() -> None:
     """Stores every schema; calling it again changes nothing."""
     store = ConfigStore.instance()
     for verb, schema in VERB_SCHEMAS.items():
-        store.store(group="schema/verb", name=verb, node=schema)
+        store.store(name=f"schema_{verb}", node=schema)
     for recipe, schema in RECIPES.items():
-        store.store(group="schema/recipe", name=recipe.name, node=schema)
+        store.store(name=f"schema_recipe_{recipe.name}", node=schema)
     for tolerance, schema in TOLERANCES.items():
-        store.store(group="schema/tolerance", name=tolerance.name, node=schema)
+        store.store(name=f"schema_tolerance_{tolerance.name}", node=schema)

@@ -13,7 +13,6 @@ from omegaconf import DictConfig
 
 from hydra_plugins.mxfp8_launcher._composition import axes_of, compose_all, grid_of, parse
 
-
 # Data, not a dataclass: Hydra loads plugin modules without naming them in sys.modules, where a
 # dataclass looks for its annotations. Modules that begin with an underscore are imported normally.
 ConfigStore.instance().store(

@@ -1,0 +1,86 @@
+"""The verbs that make points: run, sweep and plan."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from conf.choices import Scheduler, Share
+from conf.verbs import Run
+from jobs.cluster import screen
+from jobs.cluster.command_line import Call
+from jobs.cluster.ledger import Ledger, PlannedPoint
+from jobs.cluster.local import exit_code, has_sbatch, run_plan
+from jobs.cluster.plan import Ask, Plan, make_plan, runs_dir, write_ledger
+from jobs.record import Record
+
+
+def run(asks: Sequence[Ask], call: Call) -> int:
+    """Runs one point and shows its record; several points of a `--multirun` are a sweep."""
+    return _start(make_plan(asks), call)
+
+
+def sweep(asks: Sequence[Ask], call: Call) -> int:
+    """Runs every point, one after another here, or submits them."""
+    return _start(make_plan(asks), call)
+
+
+def plan(asks: Sequence[Ask], call: Call) -> int:
+    """Shows what `sweep` would do, and does nothing."""
+    made = make_plan(asks)
+    out = screen.console()
+    shown = screen.table("Plan", "point", "what", "runs?")
+    for point in made.points:
+        runs = "yes" if point.unsupported is None else f"UNSUPPORTED: {point.unsupported}"
+        shown.add_row(point.point_id, screen.label(point), runs)
+    out.print(shown)
+    out.print(
+        f"{len(made.points)} points: {len(made.runnable)} to run, "
+        f"{len(made.unsupported)} known to be unsupported; nothing was started."
+    )
+    out.print("Next: " + call.command.replace(" plan", " sweep", 1), markup=False)
+    return 0
+
+
+def _start(made: Plan, call: Call) -> int:
+    config = made.config
+    mode = 0o750 if config.launch.share is Share.group else 0o700
+    ledger = Ledger.create(runs_dir(config), mode=mode)
+    write_ledger(made, ledger, verb=call.verb, command=call.command)
+    if config.cluster.scheduler is Scheduler.local:
+        return _run_here(made, ledger, call)
+    raise NotImplementedError
+
+
+def _run_here(made: Plan, ledger: Ledger, call: Call) -> int:
+    config: Run = made.config
+    out = screen.console()
+    single = len(made.points) == 1
+    total, begun = len(made.points), 0
+
+    def follow(point: PlannedPoint, record: Record | None) -> None:
+        nonlocal begun
+        if record is None:
+            begun += 1
+            out.print(f"[{begun}/{total}] {screen.label(point)}", markup=False)
+            return
+        if single:
+            screen.show_record(record, out)
+        else:
+            screen.show_outcome(record, out)
+
+    ended = run_plan(made, ledger, follow)
+    records = [record for _, record in ended]
+    if not single:
+        screen.show_points(ended, out)
+    _show_next(made, ledger, call, out_records=records)
+    return exit_code(records, allow_unsupported=config.allow_unsupported)
+
+
+def _show_next(made: Plan, ledger: Ledger, call: Call, out_records: list[Record]) -> None:
+    out = screen.console()
+    out.print(f"Records: {ledger.root}", markup=False, soft_wrap=True)
+    named = any(word.startswith("cluster=") for word in call.overrides)
+    if has_sbatch() and not named:
+        out.print(f"Next: {call.command} cluster=slurm", markup=False, soft_wrap=True)
+    else:
+        out.print(f"Next: python launch.py collect {ledger.sweep_id}", markup=False)

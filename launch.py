@@ -1,0 +1,138 @@
+"""Validates and benchmarks MXFP8 attention, here or on a cluster: python launch.py [VERB] ...
+
+Every verb is an ordinary Hydra app with a primary config of its own in conf/. This file takes the
+verb and the ids off the command line, lets Hydra compose what is left, and calls the verb.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from jobs.cluster.command_line import (
+    Call,
+    CommandLine,
+    as_typed,
+    completion_environment,
+    parse,
+)
+from jobs.cluster.plan import Ask
+from jobs.errors import JobError, UsageError
+
+CONFIG_PATH = str(Path(__file__).resolve().parent / "conf")
+USAGE_ERROR = 2
+INTERRUPTED = 130
+
+
+@dataclass(frozen=True)
+class Verb:
+    """Where a verb is written, and how its command line reads.
+
+    Attributes:
+        function: "module:function"; it takes the configuration and a `Call`.
+        takes_ids: Whether job, point or sweep ids may follow it.
+        many: Whether it always takes many points, as `--multirun` does.
+        points: Whether its configuration makes points.
+    """
+
+    function: str
+    takes_ids: bool = False
+    many: bool = False
+    points: bool = False
+
+    def load(self) -> Callable[[Any, Call], int]:
+        """Imports the function, and with it only what this verb needs."""
+        module, _, name = self.function.partition(":")
+        loaded: Callable[[Any, Call], int] = getattr(importlib.import_module(module), name)
+        return loaded
+
+
+VERBS = {
+    "run": Verb("jobs.cluster.verb_points:run", points=True),
+    "plan": Verb("jobs.cluster.verb_points:plan", many=True, points=True),
+    "sweep": Verb("jobs.cluster.verb_points:sweep", many=True, points=True),
+    "collect": Verb("jobs.cluster.verb_collect:collect", takes_ids=True),
+    "doctor": Verb("jobs.cluster.verb_doctor:doctor"),
+}
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Runs one command.
+
+    Args:
+        words: The words after `launch.py`; `sys.argv`'s if not given.
+
+    Returns:
+        The exit code: 0, 1, 2, 3 or 130, as DESIGN.md says.
+    """
+    words = list(sys.argv[1:] if words is None else words)
+    try:
+        return _main(words)
+    except JobError as error:
+        for line in str(error).splitlines():
+            print(f"launch.py: {line}", file=sys.stderr)
+        return USAGE_ERROR
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def _main(words: list[str]) -> int:
+    takes_ids = {name: verb.takes_ids for name, verb in VERBS.items()}
+    if {"-sc", "--shell-completion"} & set(words):
+        verb, variables = completion_environment(os.environ, takes_ids)
+        os.environ.update(variables)
+        line = CommandLine(verb, (), tuple(words), shows_only=True, multirun=False)
+    else:
+        line = parse(words, takes_ids)
+    call = Call(line.verb, line.ids, as_typed(Path(__file__).name, words), line.hydra)
+    return _compose(line, call)
+
+
+def _compose(line: CommandLine, call: Call) -> int:
+    """Lets Hydra compose, and calls the verb with what it composed."""
+    os.environ["HYDRA_FULL_ERROR"] = "1"  # exceptions come here, not Hydra's own exit
+    import hydra
+    from hydra.errors import HydraException
+    from omegaconf.errors import OmegaConfBaseException
+
+    from hydra_plugins.mxfp8_launcher._composition import typed
+    from hydra_plugins.mxfp8_launcher._configs import register
+    from hydra_plugins.mxfp8_launcher._messages import one_line
+
+    verb = VERBS[line.verb]
+    register()
+    composed: list[Any] = []  # one configuration, or our sweeper's list of them
+
+    many = verb.many and not line.multirun and not line.shows_only
+    argv, sys.argv = sys.argv, [__file__, *line.hydra, *(["--multirun"] if many else [])]
+    try:
+        if {"--help", "-h"} & set(line.hydra):
+            from hydra_plugins.mxfp8_launcher._help import help_text
+
+            print(help_text(line.verb, line.hydra, CONFIG_PATH))
+            return 0
+        hydra.main(config_path=CONFIG_PATH, config_name=line.verb, version_base="1.3")(
+            composed.append
+        )()
+        if not composed:
+            return 0  # Hydra only showed something
+        asked = composed[0] if isinstance(composed[0], list) else typed(composed[0])
+    except (HydraException, OmegaConfBaseException) as error:
+        raise UsageError(one_line(error)) from error
+    finally:
+        sys.argv = argv
+    if verb.points and not isinstance(asked, list):
+        asked = [Ask(asked, {})]
+    return verb.load()(asked, call)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
