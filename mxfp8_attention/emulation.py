@@ -15,6 +15,7 @@ from conf.choices import Projection, Weights
 from conf.schema import Recipe
 from mxfp8_attention.emulation_attention import (
     AttentionMask,
+    AttentionRules,
     attention_numerics,
     emulated_attention,
 )
@@ -40,9 +41,11 @@ class EmulatedPath(Path):
             name: weight.detach().clone().requires_grad_() for name, weight in case.weights.items()
         }
         self.linear_numerics = linear_numerics(recipe)
-        self.attention_numerics = attention_numerics(recipe)
-        self.mask = AttentionMask(0 if case.causal else None)
-        self.softmax_scale = case.softmax_scale
+        self.attention_rules = AttentionRules(
+            scale=case.softmax_scale,
+            mask=AttentionMask(0 if case.causal else None),
+            numerics=attention_numerics(recipe),
+        )
         self._weights = getattr(recipe, "weights", Weights.requantized)
         self._layers: dict[str, EmulatedLinear] = {}
 
@@ -58,9 +61,7 @@ class EmulatedPath(Path):
 
     def attend(self, q_SBHD: Tensor, k_SBHD: Tensor, v_SBHD: Tensor) -> Tensor:
         """Attention with the recipe's operands."""
-        return emulated_attention(
-            q_SBHD, k_SBHD, v_SBHD, self.softmax_scale, self.mask, self.attention_numerics
-        ).flatten(2)
+        return emulated_attention(q_SBHD, k_SBHD, v_SBHD, self.attention_rules).flatten(2)
 
     def output(self, attention_SBD: Tensor) -> Tensor:
         """The last linear layer."""

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -72,7 +72,20 @@ class AttentionNumerics:
     rescale_threshold: float = 0.0
 
 
-BF16_NUMERICS = AttentionNumerics(*[to_bf16] * 12)
+BF16_NUMERICS = AttentionNumerics(
+    q_score=to_bf16,
+    k_score=to_bf16,
+    p_forward=to_bf16,
+    v_out=to_bf16,
+    dout_dp=to_bf16,
+    v_dp=to_bf16,
+    p_backward=to_bf16,
+    dout_dv=to_bf16,
+    ds_dq=to_bf16,
+    k_dq=to_bf16,
+    ds_dk=to_bf16,
+    q_dk=to_bf16,
+)
 
 
 def attention_numerics(recipe: Recipe) -> AttentionNumerics:
@@ -122,29 +135,43 @@ class AttentionMask:
         return scores_NQK.masked_fill_(ones.triu_(self.diagonal + 1), -torch.inf)
 
 
-def forward_NSD(
-    q: Tensor, k: Tensor, v: Tensor, scale: float, mask: AttentionMask, numerics: AttentionNumerics
-) -> tuple[Tensor, Tensor]:
+@dataclass(frozen=True)
+class AttentionRules:
+    """All that defines attention besides its tensors.
+
+    Attributes:
+        scale: Softmax scale.
+        mask: Which keys are seen.
+        numerics: What the products see.
+    """
+
+    scale: float
+    mask: AttentionMask
+    numerics: AttentionNumerics
+
+
+def forward_NSD(q: Tensor, k: Tensor, v: Tensor, rules: AttentionRules) -> tuple[Tensor, Tensor]:
     """Attention of a piece of heads.
 
     Args:
         q: [n, s_q, d_qk].
         k: [n, s_kv, d_qk].
         v: [n, s_kv, d_v].
-        scale: Softmax scale.
-        mask: Which keys are seen.
-        numerics: What the products see.
+        rules: Scale, mask and roundings.
 
     Returns:
         bf16 output [n, s_q, d_v], and FP32 log(sum(exp(S))) [n, s_q, 1] for backward.
     """
-    scores = mask.apply_((numerics.q_score(q) @ numerics.k_score(k).mT).mul_(scale))
-    tiles = scores.split(KEY_TILE, dim=-1)
+    numerics = rules.numerics
+    scores = _scores_NQK(q, k, rules)
+    tiles = torch.split(scores, KEY_TILE, dim=-1)
     used = _running_maxima(tiles, numerics.rescale_threshold)
     last = used[-1]
     weights = torch.empty_like(scores)
     total = torch.zeros_like(last)
-    for tile, maximum, target in zip(tiles, used, weights.split(KEY_TILE, dim=-1), strict=True):
+    for tile, maximum, target in zip(
+        tiles, used, torch.split(weights, KEY_TILE, dim=-1), strict=True
+    ):
         p = tile.sub_(maximum).exp_()
         correction = (maximum - last).exp_()
         total += p.sum(dim=-1, keepdim=True) * correction
@@ -160,9 +187,7 @@ def backward_NSD(
     out: Tensor,
     log_sum: Tensor,
     dout: Tensor,
-    scale: float,
-    mask: AttentionMask,
-    numerics: AttentionNumerics,
+    rules: AttentionRules,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Gradients of a piece of heads.
 
@@ -173,22 +198,26 @@ def backward_NSD(
         out: What `forward_NSD` returned.
         log_sum: Likewise.
         dout: bf16 gradient of out.
-        scale: Softmax scale.
-        mask: Which keys are seen.
-        numerics: What the products see.
+        rules: Scale, mask and roundings.
 
     Returns:
         FP32 dq, dk, dv in the shapes of q, k, v.
     """
-    p = mask.apply_((numerics.q_score(q) @ numerics.k_score(k).mT).mul_(scale))
-    p.sub_(log_sum).exp_()
+    numerics = rules.numerics
+    p = _scores_NQK(q, k, rules).sub_(log_sum).exp_()
     dv = numerics.p_backward(p).mT @ numerics.dout_dv(dout)
     delta = (out.to(torch.float32) * dout.to(torch.float32)).sum(dim=-1, keepdim=True)
-    ds = (numerics.dout_dp(dout) @ numerics.v_dp(v).mT).sub_(delta).mul_(p).mul_(scale)
+    ds = (numerics.dout_dp(dout) @ numerics.v_dp(v).mT).sub_(delta).mul_(p).mul_(rules.scale)
     del p
     dq = numerics.ds_dq(ds) @ numerics.k_dq(k)
     dk = numerics.ds_dk(ds).mT @ numerics.q_dk(q)
     return dq, dk, dv
+
+
+def _scores_NQK(q: Tensor, k: Tensor, rules: AttentionRules) -> Tensor:
+    """Scaled and masked scores in FP32."""
+    scores = rules.numerics.q_score(q) @ rules.numerics.k_score(k).mT
+    return rules.mask.apply_(scores.mul_(rules.scale))
 
 
 def _running_maxima(tiles: tuple[Tensor, ...], threshold: float) -> list[Tensor]:
@@ -204,9 +233,7 @@ def emulated_attention(
     q_SBHD: Tensor,
     k_SBHD: Tensor,
     v_SBHD: Tensor,
-    scale: float,
-    mask: AttentionMask,
-    numerics: AttentionNumerics,
+    rules: AttentionRules,
 ) -> Tensor:
     """Attention of all heads, differentiable, in head-sized pieces.
 
@@ -214,51 +241,65 @@ def emulated_attention(
         q_SBHD: bf16 [s_q, b, h, d_qk].
         k_SBHD: bf16 [s_kv, b, h, d_qk].
         v_SBHD: bf16 [s_kv, b, h, d_v].
-        scale: Softmax scale.
-        mask: Which keys are seen.
-        numerics: What the products see.
+        rules: Scale, mask and roundings.
 
     Returns:
         bf16 [s_q, b, h, d_v].
     """
-    out: Tensor = _Attention.apply(q_SBHD, k_SBHD, v_SBHD, scale, mask, numerics)
+    out: Tensor = _Attention.apply(  # type: ignore[no-untyped-call]  # torch leaves it untyped
+        q_SBHD, k_SBHD, v_SBHD, rules
+    )
     return out
+
+
+class _Context(Protocol):
+    """What is used of autograd's context."""
+
+    saved_tensors: tuple[Tensor, ...]
+    rules: AttentionRules
+
+    def save_for_backward(self, *tensors: Tensor) -> None: ...
 
 
 class _Attention(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any,
+        ctx: _Context,
         q: Tensor,
         k: Tensor,
         v: Tensor,
-        scale: float,
-        mask: AttentionMask,
-        numerics: AttentionNumerics,
+        rules: AttentionRules,
     ) -> Tensor:
-        ctx.rules = (scale, mask, numerics)
+        ctx.rules = rules
         q_NSD, k_NSD, v_NSD = to_NSD(q), to_NSD(k), to_NSD(v)
         heads, seq_len_q = q_NSD.shape[:2]
         out_NSD = torch.empty((heads, seq_len_q, v.shape[-1]), dtype=q.dtype, device=q.device)
         log_sum = torch.empty((heads, seq_len_q, 1), dtype=torch.float32, device=q.device)
         with matmul_precision(exact_in_tf32=False):
             for piece in head_pieces(heads, seq_len_q, k.shape[0], PLANES, q.device):
-                inputs = (q_NSD[piece], k_NSD[piece], v_NSD[piece])
-                out_NSD[piece], log_sum[piece] = forward_NSD(*inputs, *ctx.rules)
+                out_NSD[piece], log_sum[piece] = forward_NSD(
+                    q_NSD[piece], k_NSD[piece], v_NSD[piece], rules
+                )
         ctx.save_for_backward(q, k, v, out_NSD, log_sum)
         return to_SBHD(out_NSD, q.shape[1]).contiguous()
 
     @staticmethod
-    def backward(ctx: Any, dout: Tensor) -> Any:
+    def backward(ctx: _Context, dout: Tensor) -> tuple[Tensor | None, ...]:
         q, k, v, out_NSD, log_sum = ctx.saved_tensors
-        inputs_NSD = tuple(to_NSD(tensor) for tensor in (q, k, v))
-        dout_NSD = to_NSD(dout)
-        grads_NSD = tuple(torch.empty_like(tensor) for tensor in inputs_NSD)
+        q_NSD, k_NSD, v_NSD, dout_NSD = (to_NSD(tensor) for tensor in (q, k, v, dout))
+        grads_NSD = tuple(torch.empty_like(tensor) for tensor in (q_NSD, k_NSD, v_NSD))
         heads, seq_len_q = out_NSD.shape[:2]
         with matmul_precision(exact_in_tf32=False):
             for piece in head_pieces(heads, seq_len_q, k.shape[0], PLANES, q.device):
-                inputs = (tensor[piece] for tensor in (*inputs_NSD, out_NSD, log_sum, dout_NSD))
-                gradients = backward_NSD(*inputs, *ctx.rules)
+                gradients = backward_NSD(
+                    q_NSD[piece],
+                    k_NSD[piece],
+                    v_NSD[piece],
+                    out_NSD[piece],
+                    log_sum[piece],
+                    dout_NSD[piece],
+                    ctx.rules,
+                )
                 for target, gradient in zip(grads_NSD, gradients, strict=True):
                     target[piece] = gradient
-        return (*(to_SBHD(grad, q.shape[1]) for grad in grads_NSD), None, None, None)
+        return (*(to_SBHD(grad, q.shape[1]) for grad in grads_NSD), None)

@@ -13,7 +13,7 @@ Axes: T tokens of all sequences, C inputs, O outputs.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -126,8 +126,10 @@ class EmulatedLinear:
 
     def __call__(self, x_SBC: Tensor) -> Tensor:
         """Apply it to bf16 [s, b, c]; bf16 [s, b, o]."""
-        y: Tensor = _Linear.apply(x_SBC.flatten(0, 1), self.weight, self.bias, self)
-        return y.unflatten(0, x_SBC.shape[:2])
+        y_TO: Tensor = _Linear.apply(  # type: ignore[no-untyped-call]  # torch leaves it untyped
+            x_SBC.flatten(0, 1), self.weight, self.bias, self
+        )
+        return torch.unflatten(y_TO, 0, x_SBC.shape[:2])
 
     def rounded_weight(self, rounding: Rounding) -> Tensor:
         """The weight as a product sees it, FP32."""
@@ -138,10 +140,23 @@ class EmulatedLinear:
         return self._cache[rounding]
 
 
+class _Context(Protocol):
+    """What is used of autograd's context."""
+
+    saved_tensors: tuple[Tensor]
+    layer: EmulatedLinear
+
+    def save_for_backward(self, *tensors: Tensor) -> None: ...
+
+
 class _Linear(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, x_TC: Tensor, weight_OC: Tensor, bias_O: Tensor | None, layer: EmulatedLinear
+        ctx: _Context,
+        x_TC: Tensor,
+        weight_OC: Tensor,
+        bias_O: Tensor | None,
+        layer: EmulatedLinear,
     ) -> Tensor:
         ctx.save_for_backward(x_TC)
         ctx.layer = layer
@@ -153,9 +168,9 @@ class _Linear(torch.autograd.Function):
         return y.to(torch.bfloat16)
 
     @staticmethod
-    def backward(ctx: Any, dy_TO: Tensor) -> Any:
+    def backward(ctx: _Context, dy_TO: Tensor) -> tuple[Tensor | None, ...]:
         (x_TC,) = ctx.saved_tensors
-        layer: EmulatedLinear = ctx.layer
+        layer = ctx.layer
         numerics = layer.numerics
         with matmul_precision(exact_in_tf32=numerics.exact_in_tf32):
             dx = numerics.dy_dgrad(dy_TO) @ layer.rounded_weight(numerics.w_dgrad)

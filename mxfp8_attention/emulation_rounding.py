@@ -55,7 +55,7 @@ def per_tensor(fmt: Fp8Format = Fp8Format.E4M3, margin: int = 0) -> Rounding:
     """
 
     def rounding(x: Tensor) -> Tensor:
-        scale = _scale(_amax(x), fmt) / 2**margin
+        scale = _scale(_amax(x), fmt) / float(2**margin)
         return _fp8(x.to(torch.float32) * scale, fmt) / scale
 
     return rounding
@@ -74,7 +74,7 @@ def block_128x128(fmt: Fp8Format = Fp8Format.E4M3) -> Rounding:
 def _blockwise(x: Tensor, axes: tuple[int, ...], fmt: Fp8Format) -> Tensor:
     amax = x.abs()
     for axis in axes:
-        pieces = amax.split(BLOCK_128, dim=axis)
+        pieces = torch.split(amax, BLOCK_128, dim=axis)
         amax = torch.cat([piece.amax(dim=axis, keepdim=True) for piece in pieces], dim=axis)
     # Power of two, rounded down so that the largest value does not saturate.
     scale = torch.exp2(torch.floor(torch.log2(_scale(amax, fmt))))
@@ -88,7 +88,7 @@ def _amax(x: Tensor) -> Tensor:
 
 
 def _scale(amax: Tensor, fmt: Fp8Format) -> Tensor:
-    """largest / amax, 1 where there is nothing but zeros."""
+    """Return largest / amax, 1 where there is nothing but zeros."""
     return torch.where(amax > 0, fmt.largest / amax, 1.0)
 
 

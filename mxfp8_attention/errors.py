@@ -77,18 +77,24 @@ def head_views(name: str, tensor: Tensor, shape: Shape) -> tuple[list[Tensor], l
     if name in ("q", "k", "v"):
         return [tensor.movedim(2, 0)], []
     if name == "attention":
-        return [tensor.unflatten(-1, (heads, v)).movedim(2, 0)], []
+        return [torch.unflatten(tensor, -1, (heads, v)).movedim(2, 0)], []
     if name == "dout_weight":
-        return [tensor.unflatten(-1, (heads, v)).movedim(1, 0)], []
+        return [torch.unflatten(tensor, -1, (heads, v)).movedim(1, 0)], []
     layer, _, kind = name.removeprefix("d").rpartition("_")
     if kind in ("weight", "bias") and layer in ("qkv", "q", "kv"):
         fused = shape.projection is Projection.fused
         widths = {"qkv": [qk, qk, v], "q": [qk], "kv": [nope + v]}[layer]
-        parts = list(tensor.split([heads * width for width in widths], dim=0)) if fused else []
+        parts = (
+            list(
+                tensor[: heads * sum(widths)].split_with_sizes([heads * width for width in widths])
+            )
+            if fused
+            else []
+        )
         if not fused:
             parts = [tensor[: heads * widths[0]]]
         shared = tensor[heads * sum(widths) :]
-        by_head = [part.unflatten(0, (heads, -1)) for part in parts]
+        by_head = [torch.unflatten(part, 0, (heads, -1)) for part in parts]
         return by_head, [shared] if len(shared) else []
     return [], [tensor]
 

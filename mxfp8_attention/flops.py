@@ -129,7 +129,7 @@ def _linear_cost(
 
 def _attention_cost(direction: str, precision: str, shape: Shape) -> StageCost:
     qk, v = shape.head_dim_qk, shape.head_dim_v
-    pairs = shape.batch * shape.num_heads * shape.seq_len**2
+    pairs = float(shape.batch * shape.num_heads * shape.seq_len**2)
     if shape.attn_mask is AttnMask.causal:
         pairs /= 2
     # Forward Q K^T and P V; backward Q K^T again, dO V^T, P^T dO, dS K, dS^T Q.

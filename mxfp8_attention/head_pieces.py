@@ -21,7 +21,7 @@ def to_NSD(x_SBHD: Tensor) -> Tensor:
 
 def to_SBHD(x_NSD: Tensor, batch: int) -> Tensor:
     """[b * h, s, d] as [s, b, h, d], a view."""
-    return x_NSD.unflatten(0, (batch, -1)).permute(2, 0, 1, 3)
+    return torch.unflatten(x_NSD, 0, (batch, -1)).permute(2, 0, 1, 3)
 
 
 def piece_bytes(seq_len_q: int, seq_len_kv: int, planes: int) -> int:

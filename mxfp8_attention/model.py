@@ -211,13 +211,16 @@ class Path(ABC):
         if shape.projection is Projection.fused:
             (qkv,) = projected
             widths = [heads * qk, heads * qk, heads * shape.head_dim_v]
-            q, k, v = (part.unflatten(-1, (heads, -1)) for part in qkv.split(widths, dim=-1))
+            q, k, v = (
+                torch.unflatten(part, -1, (heads, -1))
+                for part in qkv.split_with_sizes(widths, dim=-1)
+            )
             k = mla_rope_k(k, tables, rope_dim=rope_dim, kernel=kernel)
         else:
             q, kv = projected
-            q = q.unflatten(-1, (heads, qk))
+            q = torch.unflatten(q, -1, (heads, qk))
             k_pe = kv[..., -rope_dim:].unsqueeze(2)
-            kv = kv[..., :-rope_dim].unflatten(-1, (heads, -1))
+            kv = torch.unflatten(kv[..., :-rope_dim], -1, (heads, -1))
             k, v = mla_rope_kv(kv, k_pe, tables, nope_dim=shape.head_dim_nope, kernel=kernel)
         return mla_rope_q(q, tables, rope_dim=rope_dim, kernel=kernel), k, v
 
@@ -235,7 +238,7 @@ class Path(ABC):
 
     def bprop(self, out_SBC: Tensor) -> None:
         """One backward pass with the case's upstream gradient; a graph is used once."""
-        out_SBC.backward(self.case.dout_SBC.to(out_SBC.dtype))
+        torch.autograd.backward(out_SBC, self.case.dout_SBC.to(out_SBC.dtype))
 
     def zero_grad(self) -> None:
         """Forget every gradient."""
@@ -264,9 +267,8 @@ class Path(ABC):
             if leaf.grad is None:
                 raise RuntimeError(f"{name} must have a gradient after backward, got none")
             tensors[name] = leaf.grad
-        self_owned = {name: tensor.detach() for name, tensor in tensors.items()}
         self.zero_grad()
-        return self_owned
+        return {name: tensor.detach() for name, tensor in tensors.items()}
 
 
 def build_path(backend: str, recipe: Recipe, case: Case) -> Path:

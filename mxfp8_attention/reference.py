@@ -8,7 +8,7 @@ Axes: S tokens, B batch, C hidden, H heads, D width of a head, N = B * H.
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -62,7 +62,7 @@ class ReferencePath(Path):
 
     def attend(self, q_SBHD: Tensor, k_SBHD: Tensor, v_SBHD: Tensor) -> Tensor:
         """softmax(scale Q K^T) V."""
-        out: Tensor = _Attention.apply(
+        out: Tensor = _Attention.apply(  # type: ignore[no-untyped-call]  # torch leaves it untyped
             q_SBHD, k_SBHD, v_SBHD, self.case.softmax_scale, self.case.causal
         )
         return out.flatten(2)
@@ -100,11 +100,23 @@ def attention_NSD(q: Tensor, k: Tensor, v: Tensor, scale: float, causal: bool) -
     return torch.matmul(scores.softmax(dim=-1), v)
 
 
+class _Context(Protocol):
+    """What is used of autograd's context."""
+
+    saved_tensors: tuple[Tensor, ...]
+    scale: float
+    causal: bool
+
+    def save_for_backward(self, *tensors: Tensor) -> None: ...
+
+
 class _Attention(torch.autograd.Function):
     """Head pieces of `attention_NSD`, each differentiated by autograd when it is needed."""
 
     @staticmethod
-    def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, scale: float, causal: bool) -> Tensor:
+    def forward(
+        ctx: _Context, q: Tensor, k: Tensor, v: Tensor, scale: float, causal: bool
+    ) -> Tensor:
         ctx.save_for_backward(q, k, v)
         ctx.scale, ctx.causal = scale, causal
         q_NSD, k_NSD, v_NSD = to_NSD(q), to_NSD(k), to_NSD(v)
@@ -115,7 +127,7 @@ class _Attention(torch.autograd.Function):
         return to_SBHD(out_NSD, q.shape[1]).contiguous()
 
     @staticmethod
-    def backward(ctx: Any, dout: Tensor) -> Any:
+    def backward(ctx: _Context, dout: Tensor) -> tuple[Tensor | None, ...]:
         q, k, v = ctx.saved_tensors
         inputs_NSD = tuple(to_NSD(tensor) for tensor in (q, k, v))
         dout_NSD = to_NSD(dout)
@@ -123,9 +135,8 @@ class _Attention(torch.autograd.Function):
         for piece in head_pieces(len(dout_NSD), q.shape[0], k.shape[0], _PLANES, q.device):
             leaves = [tensor[piece].detach().requires_grad_() for tensor in inputs_NSD]
             with torch.enable_grad():
-                out = attention_NSD(*leaves, ctx.scale, ctx.causal)
-            for target, grad in zip(
-                grads_NSD, torch.autograd.grad(out, leaves, dout_NSD[piece]), strict=True
-            ):
+                out = attention_NSD(leaves[0], leaves[1], leaves[2], ctx.scale, ctx.causal)
+            grads = torch.autograd.grad(out, leaves, dout_NSD[piece])
+            for target, grad in zip(grads_NSD, grads, strict=True):
                 target[piece] = grad
         return (*(to_SBHD(grad, q.shape[1]) for grad in grads_NSD), None, None)
