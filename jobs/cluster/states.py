@@ -1,0 +1,275 @@
+"""What the scheduler says of jobs: one squeue and one sacct call, joined into one state each.
+
+squeue is right at once and forgets; sacct remembers and lags. A job that squeue still lists as
+waiting or running is exactly that, whatever sacct says of an earlier run of it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+
+from jobs.cluster.commands import call
+from jobs.record import Cause
+
+WAITING = frozenset({"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED"})
+RUNNING = frozenset(
+    {"RUNNING", "COMPLETING", "SUSPENDED", "RESIZING", "SIGNALING", "STAGE_OUT", "STOPPED"}
+)
+LOST = "LOST"
+"""Our own word: the scheduler was asked, and knows the job no longer, or never did."""
+
+CAUSES: Mapping[str, Cause] = {
+    "TIMEOUT": Cause.timeout,
+    "DEADLINE": Cause.timeout,
+    "OUT_OF_MEMORY": Cause.out_of_memory_host,
+    "NODE_FAIL": Cause.node_fail,
+    "BOOT_FAIL": Cause.node_fail,
+    "PREEMPTED": Cause.preempted,
+    "CANCELLED": Cause.cancelled,
+    "REVOKED": Cause.cancelled,
+    LOST: Cause.lost,
+}
+_KNOWN = (
+    *WAITING,
+    *RUNNING,
+    *CAUSES,
+    *("COMPLETED", "FAILED", "SPECIAL_EXIT", "LAUNCH_FAILED", "RECONFIG_FAIL"),
+)
+_SQUEUE_FIELDS = (
+    *("ArrayJobID", "ArrayTaskID", "JobID", "State", "RestartCnt", "TimeUsed", "NodeList"),
+    *("Reason", "Name", "Comment"),
+)
+_SACCT_FIELDS = ("JobID", "JobIDRaw", "State", "ExitCode", "ElapsedRaw", "NodeList", "Reason")
+# slurmstepd ends a batch step that could not be launched with this "signal".
+_LAUNCH_SIGNAL = 53
+
+
+@dataclass(frozen=True)
+class TaskState:
+    """One job, or one task of an array.
+
+    Attributes:
+        job_id: As people type it: "14", or "14_2" for a task.
+        raw_job_id: SLURM's own number of it.
+        state: SLURM's word, or LOST; REQUEUED for a job that waits to run again.
+        reason: Why it waits, or how it ended.
+        node: Where it runs or ran.
+        elapsed_s: Seconds that it has run.
+        restarts: How often it was requeued; None where only squeue could say.
+        evidence: The rows that show the state, as the commands printed them.
+    """
+
+    job_id: str
+    raw_job_id: str
+    state: str
+    reason: str = ""
+    node: str = ""
+    elapsed_s: int | None = None
+    restarts: int | None = None
+    evidence: tuple[str, ...] = ()
+
+    @property
+    def final(self) -> bool:
+        """Whether it can no longer change."""
+        return self.state not in WAITING and self.state not in RUNNING
+
+    @property
+    def cause(self) -> Cause | None:
+        """Why it ended, as far as the scheduler can tell; a job's own files may know better."""
+        if self.state in CAUSES:
+            return CAUSES[self.state]
+        launch = "Launch" in self.reason or self.state == "LAUNCH_FAILED"
+        return Cause.launch_failed if self.final and launch else None
+
+
+@dataclass(frozen=True)
+class QueueRow:
+    """One row of squeue, with what identifies a submission of ours."""
+
+    task: TaskState
+    name: str
+    comment: str
+
+
+@dataclass(frozen=True)
+class Knowledge:
+    """What is known of the jobs that were asked for, and what could not be asked.
+
+    Attributes:
+        tasks: By job id as people type it.
+        queue_error: Why squeue gave no answer.
+        accounting_error: Why sacct gave none.
+    """
+
+    tasks: Mapping[str, TaskState] = field(default_factory=dict)
+    queue_error: str | None = None
+    accounting_error: str | None = None
+
+
+def ask_states(job_ids: Iterable[str]) -> Knowledge:
+    """Asks squeue and sacct once each, at the same time, for any number of jobs.
+
+    Args:
+        job_ids: Jobs, arrays or tasks: "14" or "14_2"; arrays are asked for whole.
+
+    Returns:
+        A state for every task that either of them knows.
+    """
+    asked = sorted({job_id.partition("_")[0] for job_id in job_ids}, key=int)
+    if not asked:
+        return Knowledge()
+    listed = ",".join(asked)
+    with ThreadPoolExecutor(2) as pool:
+        queue = pool.submit(ask_queue, "--jobs", listed)
+        accounting = pool.submit(
+            call,
+            # Without -X: only a step's own row tells that it ran out of memory.
+            ["sacct", "-n", "--parsable2", "--jobs", listed, "--format", ",".join(_SACCT_FIELDS)],
+        )
+    rows, queue_error = queue.result()
+    answer = accounting.result()
+    ended = None if answer.error else parse_sacct(answer.out)
+    waiting = None if queue_error else {row.task.job_id: row.task for row in rows}
+    return Knowledge(join(waiting, ended), queue_error, answer.error)
+
+
+def ask_queue(*selection: str) -> tuple[list[QueueRow], str | None]:
+    """Asks squeue for jobs, those it will soon forget included.
+
+    Args:
+        selection: Further arguments: `--jobs 14,15`, `--name s-1.c0`, `--me`.
+
+    Returns:
+        The rows, and why there are none if it could not be asked.
+    """
+    # A suffix instead of a width: a width would cut long values.
+    fields = ",".join(f"{name}:|" for name in _SQUEUE_FIELDS)
+    command = ["squeue", "--noheader", "--array", "--states=all", *selection, f"--Format={fields}"]
+    answer = call(command)
+    if answer.error is None:
+        return parse_squeue(answer.out), None
+    if "Invalid job id" in answer.error:  # how squeue says that it knows none of them
+        return [], None
+    return [], answer.error
+
+
+def parse_squeue(text: str) -> list[QueueRow]:
+    """Reads squeue's rows; a row that is none is left out."""
+    rows = []
+    for line in text.splitlines():
+        parts = line.split("|")
+        # A name or a comment may hold the separator; they come last, and ours hold none.
+        if len(parts) < len(_SQUEUE_FIELDS):
+            continue
+        array, index, raw, state, restarts, used, node, reason, name = parts[:9]
+        comment = "|".join(parts[9:]).removesuffix("|")
+        if not raw.isdigit():
+            continue
+        count = int(restarts) if restarts.isdigit() else None
+        word = _word(state)
+        task = TaskState(
+            job_id=f"{array}_{index}" if index.isdigit() else raw,
+            raw_job_id=raw,
+            state="REQUEUED" if word == "PENDING" and count else word,
+            reason="" if reason in ("None", "(null)") else reason,
+            node=node.strip(),
+            elapsed_s=seconds(used),
+            restarts=count,
+            evidence=(f"squeue: {'|'.join(parts[:8])}",),
+        )
+        rows.append(QueueRow(task, name, "" if comment == "(null)" else comment))
+    return rows
+
+
+def parse_sacct(text: str) -> dict[str, TaskState]:
+    """Reads sacct's rows, steps included, into one state for each job or array task."""
+    found: dict[str, TaskState] = {}
+    steps: list[tuple[str, str, str]] = []
+    for line in text.splitlines():
+        parts = line.split("|")
+        if len(parts) < len(_SACCT_FIELDS):
+            continue
+        job_id, raw, state, exit_code, elapsed, node, reason = parts[:7]
+        job_id, _, step = job_id.partition(".")
+        if step:
+            steps.append((job_id, _word(state), line))
+        elif raw.isdigit() and "[" not in job_id:  # squeue lists each task that still waits
+            found[job_id] = TaskState(
+                job_id=job_id,
+                raw_job_id=raw,
+                state=_word(state),
+                reason=_ended_how(state, exit_code, reason),
+                node="" if node == "None assigned" else node,
+                elapsed_s=int(elapsed) if elapsed.isdigit() else None,
+                evidence=(f"sacct: {line}",),
+            )
+    for job_id, word, line in steps:
+        task = found.get(job_id)
+        if task and word == "OUT_OF_MEMORY" and task.state in ("FAILED", "OUT_OF_MEMORY"):
+            shown = (*task.evidence, f"sacct: {line}")
+            found[job_id] = replace(task, state=word, reason="its step ran out", evidence=shown)
+    return found
+
+
+def join(
+    queue: Mapping[str, TaskState] | None, accounting: Mapping[str, TaskState] | None
+) -> dict[str, TaskState]:
+    """Joins both answers; None stands for an answer that could not be had."""
+    joined: dict[str, TaskState] = {}
+    for job_id in {**(accounting or {}), **(queue or {})}:
+        listed = (queue or {}).get(job_id)
+        booked = (accounting or {}).get(job_id)
+        joined[job_id] = _joined(listed, booked, queue is not None)
+    return joined
+
+
+def _joined(listed: TaskState | None, booked: TaskState | None, asked_queue: bool) -> TaskState:
+    if listed is None:
+        assert booked is not None
+        if booked.final or not asked_queue:
+            return booked
+        reason = f"squeue lists it no longer, and sacct still says {booked.state}"
+        return replace(booked, state=LOST, reason=reason)
+    # Only accounting sees into the steps; a row of a requeued job's earlier run does not count.
+    if listed.final and booked is not None and booked.final:
+        return replace(booked, restarts=listed.restarts, evidence=booked.evidence)
+    return listed
+
+
+def lost(job_id: str, knowledge: Knowledge) -> TaskState:
+    """The state of a job that neither command knows, where both or squeue alone could be asked."""
+    silent = knowledge.accounting_error
+    reason = f"squeue knows no job {job_id}, " + (silent or "and sacct knows none either")
+    return TaskState(job_id, job_id.partition("_")[0], LOST, reason)
+
+
+def seconds(used: str) -> int | None:
+    """SLURM's [days-][hours:]minutes:seconds as seconds; None for words like UNLIMITED."""
+    match = re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)", used.strip())
+    if match is None:
+        return None
+    days, hours, minutes, rest = (int(part or 0) for part in match.groups())
+    return ((days * 24 + hours) * 60 + minutes) * 60 + rest
+
+
+def _word(state: str) -> str:
+    """SLURM's state without "by 1000" and, where a column was too narrow, whole again."""
+    word = state.split()[0] if state.split() else "UNKNOWN"
+    if not word.endswith("+"):
+        return word
+    stem = word[:-1]
+    return next((known for known in _KNOWN if known.startswith(stem)), stem)
+
+
+def _ended_how(state: str, exit_code: str, reason: str) -> str:
+    code, _, number = exit_code.partition(":")
+    if _word(state) == "CANCELLED":
+        return state.partition(" ")[2] and f"cancelled {state.partition(' ')[2]}"
+    if number == str(_LAUNCH_SIGNAL):
+        return "JobLaunchFailure"
+    if _word(state) == "FAILED":
+        return f"ended by signal {number}" if number not in ("", "0") else f"exit code {code}"
+    return "" if reason in ("None", "(null)") else reason
