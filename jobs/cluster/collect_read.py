@@ -6,34 +6,36 @@ is no JSON and a name that is no id each become a `Problem`, and reading goes on
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from jobs.cluster.collect_points import Problem
+from jobs.cluster.ledger import JobLine, PlannedPoint, SweepInfo
 from jobs.errors import RecordError
 from jobs.record import MAX_RECORD_BYTES, Record, Started, read_record
 
+Row = TypeVar("Row", bound=BaseModel)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,127}")
 LOG_ENDS = ("_log.out", "_log.err")
 _ATTEMPT = re.compile(r"attempt-(\d{1,6})")
 
 
-
 @dataclass(frozen=True)
-class PlannedPoint:
-    """One line of `plan.jsonl`."""
+class Task:
+    """A point's place in a submission: a job, or one task of an array."""
 
-    point_id: str
-    config: dict[str, Any]
-    command: str | None = None
+    job_id: str
+    index: int | None = None
+
+    def __str__(self) -> str:
+        return self.job_id if self.index is None else f"{self.job_id}_{self.index}"
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,7 @@ class FoundAttempt:
     folder: Path
     started: Started | None = None
     record: Record | None = None
+    damage: str | None = None
 
 
 @dataclass
@@ -55,19 +58,19 @@ class FoundSweep:
     Attributes:
         sweep_id: The sweep, by its folder's name where `sweep.json` cannot say.
         folder: Where it lies.
-        about: What `sweep.json` held.
+        info: What `sweep.json` held.
         planned: The points, in the plan's order.
-        jobs: Job ids of each point in the order of submission, from `jobs.jsonl`.
+        tasks: Submissions of each point, oldest first, from `jobs.jsonl`.
         attempts: Attempts of each point, oldest first.
-        job_folders: The folders of jobs that are there.
+        job_folders: The folders of jobs that are there, by name.
         problems: What could not be read.
     """
 
     sweep_id: str
     folder: Path
-    about: dict[str, Any] = field(default_factory=dict)
+    info: SweepInfo | None = None
     planned: dict[str, PlannedPoint] = field(default_factory=dict)
-    jobs: dict[str, list[str]] = field(default_factory=dict)
+    tasks: dict[str, list[Task]] = field(default_factory=dict)
     attempts: dict[str, list[FoundAttempt]] = field(default_factory=dict)
     job_folders: dict[str, Path] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
@@ -83,58 +86,57 @@ def read_sweep(folder: Path) -> FoundSweep:
         What is there; points that only an attempt or `jobs.jsonl` names are planned points too.
     """
     sweep = FoundSweep(folder.name, folder)
-    _read_about(sweep)
-    _read_plan(sweep)
-    _read_jobs(sweep)
+    _read_info(sweep)
+    for planned in _rows(sweep, "plan.jsonl", PlannedPoint):
+        if _is_name(planned.point_id):
+            sweep.planned[planned.point_id] = planned
+    for line in _rows(sweep, "jobs.jsonl", JobLine):
+        for index, point_ids in line.tasks.items():
+            alone = len(line.tasks) == 1 and index == "0"
+            task = Task(line.job_id, int(index) if index.isdecimal() and not alone else None)
+            for point_id in filter(_is_name, point_ids):
+                sweep.tasks.setdefault(point_id, []).append(task)
     _read_folders(sweep)
-    for point_id in [*sweep.jobs, *sweep.attempts]:
+    for point_id in [*sweep.tasks, *sweep.attempts]:
         if point_id not in sweep.planned:
-            sweep.planned[point_id] = PlannedPoint(point_id, _config_from(sweep, point_id))
+            config = _config_from(sweep, point_id)
+            place = len(sweep.planned)
+            sweep.planned[point_id] = PlannedPoint(point_id=point_id, index=place, config=config)
     for attempts in sweep.attempts.values():
         attempts.sort(key=lambda attempt: _age(sweep, attempt))
     return sweep
 
 
-def _read_about(sweep: FoundSweep) -> None:
+def _read_info(sweep: FoundSweep) -> None:
     path = sweep.folder / "sweep.json"
     if not path.exists():
+        sweep.problems.append(Problem(path.name, "is missing"))
         return
     text = _text(sweep, path)
-    about = _parsed(sweep, path, text) if text is not None else None
-    if isinstance(about, dict):
-        sweep.about = about
-        named = about.get("sweep_id")
-        sweep.sweep_id = named if isinstance(named, str) and _NAME.fullmatch(named) else sweep.sweep_id
-
-
-def _read_plan(sweep: FoundSweep) -> None:
-    path = sweep.folder / "plan.jsonl"
-    if not path.exists():
-        sweep.problems.append(Problem("plan.jsonl", "is missing: points are taken from records"))
+    if text is None:
         return
-    for where, line in _lines(sweep, path):
-        point_id, config = line.get("point_id"), line.get("point")
-        if not _is_name(point_id) or not isinstance(config, dict):
-            sweep.problems.append(Problem(where, "is no planned point"))
-            continue
-        command = line.get("command")
-        sweep.planned[point_id] = PlannedPoint(
-            point_id, config, command if isinstance(command, str) else None
-        )
-
-
-def _read_jobs(sweep: FoundSweep) -> None:
-    path = sweep.folder / "jobs.jsonl"
-    if not path.exists():
+    try:
+        sweep.info = SweepInfo.model_validate_json(text)
+    except ValidationError as error:
+        sweep.problems.append(Problem(path.name, f"is damaged: {_first(error)}"))
         return
-    for where, line in _lines(sweep, path):
-        job_id, points = line.get("job_id"), line.get("points")
-        if not _is_name(job_id) or not isinstance(points, list):
-            sweep.problems.append(Problem(where, "is no submitted job"))
+    if _is_name(sweep.info.sweep_id):
+        sweep.sweep_id = sweep.info.sweep_id
+
+
+def _rows(sweep: FoundSweep, name: str, kind: type[Row]) -> Iterator[Row]:
+    path = sweep.folder / name
+    if not path.exists():
+        if kind is PlannedPoint:
+            sweep.problems.append(Problem(name, "is missing: points are taken from records"))
+        return
+    for number, line in enumerate((_text(sweep, path) or "").splitlines(), start=1):
+        if not line.strip():
             continue
-        for point_id in points:
-            if _is_name(point_id):
-                sweep.jobs.setdefault(point_id, []).append(job_id)
+        try:
+            yield kind.model_validate_json(line)
+        except ValidationError as error:
+            sweep.problems.append(Problem(f"{name}:{number}", f"is damaged: {_first(error)}"))
 
 
 def _read_folders(sweep: FoundSweep) -> None:
@@ -142,19 +144,23 @@ def _read_folders(sweep: FoundSweep) -> None:
     for name, folders, files in os.walk(sweep.folder, onerror=_noted(sweep)):
         folder = Path(name)
         for link in [sub for sub in folders if (folder / sub).is_symlink()]:
-            sweep.problems.append(Problem(_inside(sweep, folder / link), "is a link: not followed"))
+            sweep.problems.append(
+                Problem(_inside(sweep, folder / link), "is a link: not followed")
+            )
         folders[:] = sorted(sub for sub in folders if _is_name(sub))
         match = _ATTEMPT.fullmatch(folder.name)
         if match is not None and folder != sweep.folder:
             point_folder, job_folder = folder.parent, folder.parent.parent
             sweep.job_folders.setdefault(job_folder.name, job_folder)
+            record, damage = _record(sweep, folder / "record.json")
             attempt = FoundAttempt(
                 point_folder.name,
                 job_folder.name,
                 int(match[1]),
                 folder,
                 _started(sweep, folder / "started.json"),
-                _record(sweep, folder / "record.json"),
+                record,
+                damage,
             )
             sweep.attempts.setdefault(attempt.point_id, []).append(attempt)
             folders.clear()
@@ -177,18 +183,21 @@ def _started(sweep: FoundSweep, path: Path) -> Started | None:
     try:
         return Started.model_validate_json(text)
     except ValidationError as error:
-        sweep.problems.append(Problem(_inside(sweep, path), _first(error)))
+        sweep.problems.append(Problem(_inside(sweep, path), f"is damaged: {_first(error)}"))
         return None
 
 
-def _record(sweep: FoundSweep, path: Path) -> Record | None:
-    if not path.exists() or not _is_ours(sweep, path):
-        return None
+def _record(sweep: FoundSweep, path: Path) -> tuple[Record | None, str | None]:
+    if not path.exists() and not path.is_symlink():
+        return None, None
+    if not _is_ours(sweep, path):
+        return None, sweep.problems[-1].what
     try:
-        return read_record(path)
+        return read_record(path), None
     except RecordError as error:
-        sweep.problems.append(Problem(_inside(sweep, path), str(error).removeprefix(f"{path} ")))
-        return None
+        what = str(error).removeprefix(f"{path} ")
+        sweep.problems.append(Problem(_inside(sweep, path), what))
+        return None, what
 
 
 def _config_from(sweep: FoundSweep, point_id: str) -> dict[str, Any]:
@@ -197,29 +206,10 @@ def _config_from(sweep: FoundSweep, point_id: str) -> dict[str, Any]:
 
 
 def _age(sweep: FoundSweep, attempt: FoundAttempt) -> tuple[int, str, int]:
-    folders = [job.split("_")[0] for job in sweep.jobs.get(attempt.point_id, [])]
-    known = folders.index(attempt.job_folder) if attempt.job_folder in folders else -1
+    jobs = [task.job_id for task in sweep.tasks.get(attempt.point_id, [])]
+    known = jobs.index(attempt.job_folder) if attempt.job_folder in jobs else -1
     started = attempt.started.started_at if attempt.started else ""
     return known, started, attempt.number
-
-
-def _lines(sweep: FoundSweep, path: Path) -> list[tuple[str, dict[str, Any]]]:
-    found = []
-    for number, line in enumerate((_text(sweep, path) or "").splitlines(), start=1):
-        where = f"{path.name}:{number}"
-        parsed = _parsed(sweep, path, line, where) if line.strip() else None
-        if isinstance(parsed, dict):
-            found.append((where, parsed))
-    return found
-
-
-def _parsed(sweep: FoundSweep, path: Path, text: str, where: str | None = None) -> Any:  # noqa: ANN401 - JSON
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
-        reason = getattr(error, "msg", str(error))
-        sweep.problems.append(Problem(where or _inside(sweep, path), f"is no JSON: {reason}"))
-        return None
 
 
 def _text(sweep: FoundSweep, path: Path) -> str | None:
@@ -259,4 +249,5 @@ def _is_name(value: object) -> bool:
 
 def _first(error: ValidationError) -> str:
     first = error.errors()[0]
-    return f"is no started.json: {'.'.join(str(part) for part in first['loc'])}: {first['msg']}"
+    where = ".".join(str(part) for part in first["loc"])
+    return f"{where}: {first['msg']}" if where else first["msg"]

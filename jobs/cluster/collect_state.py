@@ -10,8 +10,9 @@ from typing import Protocol
 
 from jobs.cluster.collect_log import find_sign
 from jobs.cluster.collect_points import CollectedPoint, Quote
-from jobs.cluster.collect_read import FoundAttempt, FoundSweep
-from jobs.record import Cause, Started
+from jobs.cluster.collect_read import FoundAttempt, FoundSweep, Task
+from jobs.cluster.ledger import PLANNED_JOB
+from jobs.record import INFRASTRUCTURE_CAUSES, Cause, Started
 
 
 class JobState(Protocol):
@@ -29,9 +30,11 @@ class JobState(Protocol):
 AskStates = Callable[[list[str]], Mapping[str, JobState]]
 """Asks the scheduler for all of these jobs at once; a job that it does not know is left out."""
 
-_WAITING = {"PENDING": "PENDING", "CONFIGURING": "PENDING", "REQUEUED": "REQUEUED"} | dict.fromkeys(
-    ("REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT"), "REQUEUED"
-)
+_WAITING = {
+    "PENDING": "PENDING",
+    "CONFIGURING": "PENDING",
+    "REQUEUED": "REQUEUED",
+} | dict.fromkeys(("REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT"), "REQUEUED")
 _RUNNING = frozenset({"RUNNING", "COMPLETING", "SUSPENDED", "STAGE_OUT", "RESIZING", "STOPPED"})
 _ENDED = {
     "TIMEOUT": Cause.timeout,
@@ -61,11 +64,15 @@ def judge(
     """
     planned = sweep.planned[point_id]
     attempts = sweep.attempts.get(point_id, [])
-    jobs = sweep.jobs.get(point_id, [])
+    tasks = sweep.tasks.get(point_id, [])
     latest = attempts[-1] if attempts else None
-    job_id = _job_of(latest, jobs)
+    if latest is not None and tasks and tasks[-1].job_id != latest.job_folder:
+        latest = None  # submitted anew: what the older job left no longer counts
+    job_id = _job_of(latest, tasks)
 
-    def point(state: str, reason: str, cause: Cause | None, evidence: list[Quote]) -> CollectedPoint:
+    def point(
+        state: str, reason: str, cause: Cause | None, evidence: list[Quote]
+    ) -> CollectedPoint:
         return CollectedPoint(
             point_id=point_id,
             sweep_id=sweep.sweep_id,
@@ -78,21 +85,25 @@ def judge(
             attempt=latest.number if latest else None,
             attempts=len(attempts),
             record=latest.record if latest else None,
-            command=planned.command or (latest.record.command if latest and latest.record else None),
+            command=_command(sweep, latest),
         )
 
-    if latest is not None and latest.record is not None and job_id == _last(jobs, job_id):
+    state = states.get(job_id) if job_id else None
+    word = state.state.split()[0].rstrip("+") if state and state.state.strip() else ""
+    if latest is not None and latest.record is not None:
         record = latest.record
+        if record.cause in INFRASTRUCTURE_CAUSES and word in _WAITING:
+            return point("REQUEUED", f"after {record.cause.value}", None, [])
         quotes = [Quote(piece.lines, piece.file) for piece in record.evidence]
         return point(record.outcome.value, record.reason, record.cause, quotes)
-    state = states.get(job_id) if job_id else None
-    if state is not None:
-        word = state.state.split()[0].rstrip("+") if state.state.strip() else ""
-        if word in _WAITING:
-            return point(_WAITING[word], state.reason, None, [])
-        if word in _RUNNING:
-            name = "RUNNING" if latest is not None else "PENDING"
-            return point(name, state.reason or "", None, [])
+    if latest is not None and latest.damage is not None:
+        return point("ERROR", f"record.json {latest.damage}", Cause.lost, [])
+    if state is not None and word in _WAITING:
+        return point(_WAITING[word], state.reason, None, [])
+    if state is not None and word in _RUNNING:
+        name = "RUNNING" if latest is not None else "PENDING"
+        return point(name, state.reason, None, [])
+    if word:
         return _ended_without_record(point, logs, _ENDED.get(word), f"its job ended as {word}")
     if latest is not None:
         return _started_without_scheduler(point, latest, logs)
@@ -140,16 +151,17 @@ def _is_gone(started: Started) -> bool:
     return False
 
 
-def _job_of(latest: FoundAttempt | None, jobs: list[str]) -> str | None:
-    if latest is None:
-        return jobs[-1] if jobs else None
-    if jobs and jobs[-1].split("_")[0] != latest.job_folder:
-        return jobs[-1]  # submitted anew after that attempt
-    for source in (latest.record, latest.started):
+def _job_of(latest: FoundAttempt | None, tasks: list[Task]) -> str | None:
+    sources = (latest.record, latest.started) if latest else ()
+    for source in sources:
         if source is not None and source.identity.job_id:
             return source.identity.job_id
-    return jobs[-1] if jobs else latest.job_folder
+    if tasks:
+        return str(tasks[-1])
+    return latest.job_folder if latest and latest.job_folder != PLANNED_JOB else None
 
 
-def _last(jobs: list[str], job_id: str | None) -> str | None:
-    return jobs[-1] if jobs and job_id and jobs[-1].split("_")[0] != job_id.split("_")[0] else job_id
+def _command(sweep: FoundSweep, latest: FoundAttempt | None) -> str | None:
+    if latest is not None and latest.record is not None and latest.record.command:
+        return latest.record.command
+    return sweep.info.command if sweep.info else None

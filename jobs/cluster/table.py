@@ -166,7 +166,7 @@ def row(point: CollectedPoint) -> dict[str, Value]:
 
 
 def asked_hash(config: dict[str, Any]) -> str | None:
-    """A short hash of what was asked, the same for the same config anywhere; None for no config."""
+    """A short hash of what was asked: equal for equal configs; None where there is no config."""
     if not config:
         return None
     text = json.dumps(config, sort_keys=True, default=str)

@@ -12,7 +12,7 @@ from jobs.cluster.table import COLUMNS, Value
 
 Rows = Sequence[dict[str, Value]]
 
-_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\n")
 
 
 def write_parquet(rows: Rows, path: Path) -> None:
@@ -64,6 +64,7 @@ def json_text(rows: Rows) -> str:
 def _harmless(value: Value) -> Value:
     if isinstance(value, str):
         text = str(_encodable(value)).replace("\x00", "")
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
         return f"'{text}" if text.lstrip(" ").startswith(_FORMULA_STARTS) else text
     return value
 

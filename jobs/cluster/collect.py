@@ -1,0 +1,186 @@
+"""`collect`: from job ids to one folder with every log, record, table and page."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import re
+from pathlib import Path
+from typing import Any
+
+from jobs.cluster.collect_files import LEDGER_FILES, copy_file, copy_job, logs_of
+from jobs.cluster.collect_points import CollectedPoint, Collection, Problem, Quote
+from jobs.cluster.collect_read import FoundSweep, Task, read_sweep
+from jobs.cluster.collect_select import Selection, select
+from jobs.cluster.collect_state import AskStates, JobState, judge
+from jobs.cluster.collect_store import (
+    STORE_NAME,
+    load_collection,
+    save_collection,
+    write_if_changed,
+)
+from jobs.cluster.junit import junit_text
+from jobs.cluster.markdown import review_text
+from jobs.cluster.table import row
+from jobs.cluster.table_files import csv_text, json_text, write_parquet
+
+_LONGEST_NAME = 80
+
+
+def collect(
+    words: list[str],
+    runs_dir: Path,
+    results_dir: Path,
+    *,
+    ask_states: AskStates | None = None,
+    report: bool = True,
+) -> Collection:
+    """Gathers everything of some jobs, sweeps or folders into `results_dir/<name>/`.
+
+    Doing it again changes nothing unless the sources changed; it works while jobs run.
+
+    Args:
+        words: Job ids in any form, `s-...`, `p-...`, `local-...`, `latest`, folders of sweeps, or
+            folders of collections, which are gathered anew from their own files.
+        runs_dir: Where sweeps lie.
+        results_dir: Where collections lie.
+        ask_states: Asks the scheduler, once for all jobs; None: nobody is asked.
+        report: Write the HTML report and its plots too.
+
+    Returns:
+        The collection, with the folder it was written to.
+
+    Raises:
+        UsageError: A word is no id, or means nothing that is there.
+        RecordError: A folder's `collection.json` is damaged.
+        OSError: The results cannot be written.
+    """
+    selections = select(words, runs_dir)
+    if len(selections) == 1 and (selections[0].folder / STORE_NAME).is_file():
+        collection = load_collection(selections[0].folder)
+    else:
+        collection = _gather(selections, results_dir / _name(selections), ask_states)
+    write_tables(collection)
+    if report:
+        from jobs.cluster.report import write_report
+
+        write_report(collection)
+    return collection
+
+
+def write_tables(collection: Collection) -> None:
+    """Writes `collection.json`, the tables, the JUnit file and the review block.
+
+    Args:
+        collection: A collection that has a folder.
+    """
+    folder = collection.folder
+    assert folder is not None
+    rows = [row(point) for point in collection.points]
+    save_collection(collection)
+    changed = write_if_changed(folder / "points.json", json_text(rows))
+    write_if_changed(folder / "points.csv", csv_text(rows))
+    if changed or not (folder / "points.parquet").is_file():
+        write_parquet(rows, folder / "points.parquet")
+    write_if_changed(folder / "junit.xml", junit_text(collection))
+    write_if_changed(folder / "review.md", review_text(collection))
+
+
+def _gather(selections: list[Selection], folder: Path, ask_states: AskStates | None) -> Collection:
+    folder.mkdir(parents=True, exist_ok=True)
+    chosen: dict[Path, tuple[FoundSweep, list[str]]] = {}
+    for selection in selections:
+        root = selection.folder.resolve()
+        sweep, point_ids = chosen.get(root) or (read_sweep(root), [])
+        taken = [name for name in sweep.planned if selection.takes(sweep, name)]
+        chosen[root] = (sweep, list(dict.fromkeys(point_ids + taken)))
+    found = list(chosen.values())
+    states = _ask(found, ask_states)
+    points: list[CollectedPoint] = []
+    problems: list[Problem] = []
+    sweeps: dict[str, dict[str, Any]] = {}
+    jobs: dict[str, None] = {}
+    for sweep, point_ids in found:
+        places = _copy(sweep, point_ids, folder, jobs)
+        points += [_point(sweep, point_id, states, places, folder) for point_id in point_ids]
+        prefix = f"{sweep.sweep_id}/" if len(found) > 1 else ""
+        problems += [Problem(prefix + problem.file, problem.what) for problem in sweep.problems]
+        sweeps[sweep.sweep_id] = sweep.info.model_dump(mode="json") if sweep.info else {}
+    return Collection(folder.name, points, folder, sweeps, problems, list(jobs))
+
+
+def _copy(
+    sweep: FoundSweep, point_ids: list[str], folder: Path, jobs: dict[str, None]
+) -> dict[str, Path]:
+    """Copies the jobs that ran these points; tells where each job's files went."""
+    for name in LEDGER_FILES:
+        if (sweep.folder / name).is_file():
+            copy_file(sweep, sweep.folder / name, folder / "sweeps" / sweep.sweep_id / name)
+    whole = len(point_ids) == len(sweep.planned)
+    wanted = {attempt.job_folder for name in point_ids for attempt in sweep.attempts.get(name, [])}
+    tasks = {task for name in point_ids for task in sweep.tasks.get(name, [])}
+    wanted |= {task.job_id for task in tasks}
+    places: dict[str, Path] = {}
+    for name, source in sorted(sweep.job_folders.items()):
+        if not whole and name not in wanted:
+            continue
+        place = name if name not in jobs else f"{name}.{sweep.sweep_id}"
+        jobs[place] = None
+        places[name] = folder / "jobs" / place
+        own = {task for task in tasks if task.job_id == name} if not whole else set()
+        copy_job(sweep, source, places[name], point_ids, own)
+    return places
+
+
+def _point(
+    sweep: FoundSweep,
+    point_id: str,
+    states: dict[str, JobState],
+    places: dict[str, Path],
+    folder: Path,
+) -> CollectedPoint:
+    task = next(iter(sweep.tasks.get(point_id, [])[-1:]), None)
+    attempts = sweep.attempts.get(point_id, [])
+    place = places.get(task.job_id if task else attempts[-1].job_folder if attempts else "")
+    point = judge(sweep, point_id, states, logs_of(place, point_id, task) if place else [])
+    quotes = [_relative(quote, folder) for quote in point.evidence]
+    record_file = None
+    if point.record is not None and place is not None:
+        path = place / point_id / f"attempt-{point.attempt}" / "record.json"
+        record_file = str(path.relative_to(folder)) if path.is_file() else None
+    return dataclasses.replace(point, evidence=quotes, record_file=record_file)
+
+
+def _relative(quote: Quote, folder: Path) -> Quote:
+    if quote.file is None or not Path(quote.file).is_relative_to(folder):
+        return quote
+    return Quote(quote.lines, str(Path(quote.file).relative_to(folder)))
+
+
+def _ask(
+    found: list[tuple[FoundSweep, list[str]]], ask_states: AskStates | None
+) -> dict[str, JobState]:
+    """Asks once for every job whose points may not have come to their end."""
+    if ask_states is None:
+        return {}
+    open_tasks: dict[str, Task] = {}
+    for sweep, point_ids in found:
+        for point_id in point_ids:
+            for task in sweep.tasks.get(point_id, [])[-1:]:
+                latest = sweep.attempts.get(point_id, [])[-1:]
+                record = latest[0].record if latest else None
+                if record is None or record.cause is not None:
+                    open_tasks[str(task)] = task
+    return dict(ask_states(list(open_tasks))) if open_tasks else {}
+
+
+def _name(selections: list[Selection]) -> str:
+    """The collection's name: what was asked, short enough for a folder."""
+    words = [
+        str(selection.target) if selection.target else selection.folder.resolve().name
+        for selection in selections
+    ]
+    name = re.sub(r"[^A-Za-z0-9_.+-]", "_", "+".join(words)) or "collection"
+    if len(name) <= _LONGEST_NAME:
+        return name
+    return f"{name[: _LONGEST_NAME - 9]}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"

@@ -1,0 +1,131 @@
+"""Copies a job's logs, script and records into a collection; never a pickle, never twice."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+from jobs.cluster.collect_points import Problem
+from jobs.cluster.collect_read import FoundSweep, Task
+
+LEDGER_FILES = ("sweep.json", "plan.jsonl", "jobs.jsonl")
+_POINT_FILES = frozenset({"point.json", "started.json", "record.json", "output.log"})
+_JOB_ENDS = (".sh", ".out", ".err", ".log")
+
+
+def copy_job(
+    sweep: FoundSweep, source: Path, target: Path, point_ids: Iterable[str], tasks: set[Task]
+) -> int:
+    """Copies what a job left of the chosen points.
+
+    Args:
+        sweep: The sweep that the job belongs to; takes the problems that are met.
+        source: The job's folder.
+        target: Where its files go; made if it is missing.
+        point_ids: The points that are wanted.
+        tasks: The tasks whose logs are wanted; empty: every log.
+
+    Returns:
+        How many files were copied because they were new or had changed.
+    """
+    target.mkdir(parents=True, exist_ok=True)
+    copied = 0
+    for path in _files(sweep, source):
+        if path.name.endswith(_JOB_ENDS) and (not tasks or _is_of(path.name, tasks)):
+            copied += copy_file(sweep, path, target / path.name)
+    for point_id in point_ids:
+        folder = source / point_id
+        if not folder.is_dir() or folder.is_symlink():
+            continue
+        for name, folders, files in os.walk(folder):
+            folders[:] = [sub for sub in folders if not (Path(name) / sub).is_symlink()]
+            for file in sorted(_POINT_FILES.intersection(files)):
+                path = Path(name) / file
+                copied += copy_file(sweep, path, target / path.relative_to(source))
+    return copied
+
+
+def copy_file(sweep: FoundSweep, source: Path, target: Path) -> bool:
+    """Copies a regular file with its time, whole or not at all, unless it is there already.
+
+    Args:
+        sweep: Takes the problem where the file cannot be copied.
+        source: A file of the sweep; a link that leaves the sweep's folder is not followed.
+        target: The copy; its folder is made.
+
+    Returns:
+        Whether anything was copied.
+    """
+    name = None
+    try:
+        about = source.stat()
+        inside = not source.is_symlink() or source.resolve().is_relative_to(sweep.folder.resolve())
+        if not stat.S_ISREG(about.st_mode) or not inside:
+            return False
+        if _is_same(about, target):
+            return False
+        target.parent.mkdir(parents=True, exist_ok=True)
+        descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+        os.close(descriptor)
+        shutil.copyfile(source, name)
+        os.utime(name, ns=(about.st_atime_ns, about.st_mtime_ns))
+        os.replace(name, target)
+    except OSError as error:
+        if name is not None:
+            Path(name).unlink(missing_ok=True)
+        where = str(source.relative_to(sweep.folder))
+        problem = Problem(where, f"cannot be copied: {error.strerror}")
+        if not any(known.file == where for known in sweep.problems):
+            sweep.problems.append(problem)
+        return False
+    return True
+
+
+def logs_of(folder: Path, point_id: str, task: Task | None) -> list[Path]:
+    """The logs that may tell why a point ended, the most telling first.
+
+    Args:
+        folder: Its job's folder.
+        point_id: The point.
+        task: Its task, where the ledger names one.
+
+    Returns:
+        Files that exist: the newest attempt's own log, then the job's error and output.
+    """
+    own = sorted(folder.glob(f"{point_id}/attempt-*/output.log"), key=_number)[-1:]
+    names = sorted(path for path in folder.glob("*_log.*") if path.suffix in (".err", ".out"))
+    if task is not None:
+        names = [path for path in names if _is_of(path.name, {task})]
+    return own + [path for path in names if path.is_file()]
+
+
+def _number(path: Path) -> int:
+    digits = path.parent.name.removeprefix("attempt-")
+    return int(digits) if digits.isdecimal() else 0
+
+
+def _is_of(name: str, tasks: set[Task]) -> bool:
+    if not name.endswith(("_log.out", "_log.err")):
+        return True
+    return any(name.startswith(f"{task}_") for task in tasks)
+
+
+def _is_same(about: os.stat_result, target: Path) -> bool:
+    try:
+        there = target.stat()
+    except FileNotFoundError:
+        return False
+    return there.st_size == about.st_size and there.st_mtime_ns == about.st_mtime_ns
+
+
+def _files(sweep: FoundSweep, folder: Path) -> list[Path]:
+    try:
+        return sorted(path for path in folder.iterdir() if path.is_file())
+    except OSError as error:
+        where = str(folder.relative_to(sweep.folder))
+        sweep.problems.append(Problem(where, f"cannot be read: {error.strerror}"))
+        return []

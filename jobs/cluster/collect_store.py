@@ -1,0 +1,106 @@
+"""`collection.json`: what a collection's folder says of itself, and how it is read back."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from jobs.cluster.collect_points import CollectedPoint, Collection, Problem
+from jobs.errors import RecordError
+from jobs.files import write_whole
+from jobs.record import read_record
+
+STORE_NAME = "collection.json"
+SCHEMA_VERSION = 1
+
+_POINTS = TypeAdapter(list[CollectedPoint])
+_PROBLEMS = TypeAdapter(list[Problem])
+
+
+def save_collection(collection: Collection) -> None:
+    """Writes `collection.json`; records are referred to, not repeated.
+
+    Args:
+        collection: A collection that has a folder.
+    """
+    assert collection.folder is not None
+    points = []
+    for point in collection.points:
+        bare = dataclasses.asdict(dataclasses.replace(point, record=None))
+        points.append({key: value for key, value in bare.items() if key != "record"})
+    text = json.dumps(
+        {
+            "schema_version": SCHEMA_VERSION,
+            "name": collection.name,
+            "totals": collection.totals,
+            "job_ids": collection.job_ids,
+            "sweeps": collection.sweeps,
+            "problems": [dataclasses.asdict(problem) for problem in collection.problems],
+            "points": points,
+        },
+        indent=1,
+    )
+    write_if_changed(collection.folder / STORE_NAME, text + "\n")
+
+
+def load_collection(folder: Path) -> Collection:
+    """Reads a collection's folder back, also one that was copied from elsewhere.
+
+    Args:
+        folder: A folder that holds `collection.json`.
+
+    Returns:
+        The collection; a record that cannot be read any more becomes a problem.
+
+    Raises:
+        RecordError: `collection.json` is missing or damaged.
+    """
+    path = folder / STORE_NAME
+    try:
+        held: dict[str, Any] = json.loads(path.read_bytes())
+        points = _POINTS.validate_python(held["points"])
+        problems = _PROBLEMS.validate_python(held["problems"])
+        name, sweeps, job_ids = str(held["name"]), dict(held["sweeps"]), list(held["job_ids"])
+    except OSError as error:
+        raise RecordError(f"{path} cannot be read: {error.strerror}") from error
+    except (
+        ValidationError,
+        ValueError,
+        KeyError,
+        TypeError,
+        RecursionError,
+        AssertionError,
+    ) as error:
+        raise RecordError(f"{path} is no collection: {error}") from error
+    loaded = []
+    for point in points:
+        record = None
+        if point.record_file is not None:
+            try:
+                record = read_record(_inside(folder, point.record_file))
+            except RecordError as error:
+                problems.append(Problem(point.record_file, str(error)))
+        loaded.append(dataclasses.replace(point, record=record))
+    return Collection(name, loaded, folder, sweeps, problems, job_ids)
+
+
+def write_if_changed(path: Path, text: str) -> bool:
+    """Writes a file whole unless it holds this text already; tells whether it wrote."""
+    try:
+        if path.read_text(encoding="utf-8") == text:
+            return False
+    except (OSError, UnicodeDecodeError):
+        pass
+    write_whole(path, text)
+    return True
+
+
+def _inside(folder: Path, name: str) -> Path:
+    path = folder / name
+    if not path.resolve().is_relative_to(folder.resolve()):
+        raise RecordError(f"{name} must lie inside the collection's folder")
+    return path

@@ -1,0 +1,80 @@
+"""A collection as JUnit XML, for CI systems: one test case a point, a skip as a skip."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from xml.etree import ElementTree
+
+from jobs.cluster.collect_log import plain_text
+from jobs.cluster.collect_points import STATES, CollectedPoint, Collection
+
+_FORBIDDEN = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_ELEMENTS = {"FAILED": "failure", "ERROR": "error", "UNSUPPORTED": "skipped"}
+
+
+def junit_text(collection: Collection) -> str:
+    """The collection as a JUnit file: PASSED passes, UNSUPPORTED and unfinished are skipped.
+
+    Args:
+        collection: Any collection.
+
+    Returns:
+        XML text; a suite a job, whose counts add up to the file's own.
+    """
+    suites: dict[str, list[CollectedPoint]] = defaultdict(list)
+    for point in collection.points:
+        suites[point.job_id or point.sweep_id].append(point)
+    root = ElementTree.Element("testsuites", _counts(collection.name, collection.points))
+    for name, points in suites.items():
+        suite = ElementTree.SubElement(root, "testsuite", _counts(name, points))
+        for point in points:
+            _case(suite, point)
+    ElementTree.indent(root)
+    body = ElementTree.tostring(root, encoding="unicode")
+    return f'<?xml version="1.0" encoding="utf-8"?>\n{body}\n'
+
+
+def _case(suite: ElementTree.Element, point: CollectedPoint) -> None:
+    duration = point.record.duration_s if point.record else None
+    case = ElementTree.SubElement(
+        suite,
+        "testcase",
+        {
+            "classname": _legal(point.sweep_id),
+            "name": _legal(f"{point.label} [{point.point_id}]"),
+            "time": f"{duration or 0:.3f}",
+        },
+    )
+    element = _ELEMENTS.get(point.state, "skipped" if point.state in STATES else None)
+    if element is None:
+        return
+    message = f"{point.state}: {point.reason}" if point.state in STATES else point.reason
+    shown = ElementTree.SubElement(
+        case, element, {"type": point.cause or point.state, "message": _legal(message)}
+    )
+    lines = [line for quote in point.evidence for line in [*_source(quote.file), *quote.lines]]
+    shown.text = _legal("\n".join(lines)) or None
+
+
+def _source(file: str | None) -> list[str]:
+    return [f"{file}:"] if file else []
+
+
+def _counts(name: str, points: list[CollectedPoint]) -> dict[str, str]:
+    states = [point.state for point in points]
+    skipped = sum(state == "UNSUPPORTED" or state in STATES for state in states)
+    seconds = sum((point.record.duration_s or 0) if point.record else 0 for point in points)
+    return {
+        "name": _legal(name),
+        "tests": str(len(points)),
+        "failures": str(states.count("FAILED")),
+        "errors": str(states.count("ERROR")),
+        "skipped": str(skipped),
+        "time": f"{seconds:.3f}",
+    }
+
+
+def _legal(text: str) -> str:
+    """Text without what XML 1.0 cannot hold."""
+    return _FORBIDDEN.sub("\N{REPLACEMENT CHARACTER}", plain_text(text))

@@ -1,0 +1,222 @@
+"""A collection as a Markdown block for a review comment, in the form that reviewers know."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+
+from jobs.cluster.collect_log import plain_text
+from jobs.cluster.collect_points import OUTCOMES, STATES, CollectedPoint, Collection
+from jobs.cluster.table import arm_of
+from jobs.record import Record, Speedup, Timing
+
+MAX_CHARS = 60_000
+"""Review sites refuse comments of 65,536 characters and more."""
+
+_MAX_LISTED = 40
+_RECIPES = {
+    "mxfp8": "MXFP8",
+    "bf16": "BF16 again",
+    "fp8_current": "FP8 current",
+    "fp8_delayed": "FP8 delayed",
+    "fp8_block": "FP8 block",
+}
+
+
+def review_text(collection: Collection) -> str:
+    """The collection as Markdown: jobs, GPU, versions, command, result, times.
+
+    Args:
+        collection: Any collection.
+
+    Returns:
+        Text of at most MAX_CHARS characters; what does not fit is counted.
+    """
+    blocks = [f"### {collection.name}: {result_text(collection)}"]
+    groups: dict[tuple[str, ...], list[CollectedPoint]] = defaultdict(list)
+    for point in collection.points:
+        groups[_environment(point)].append(point)
+    for environment, points in groups.items():
+        blocks.append(_facts(environment, points))
+        blocks += _times(points)
+    blocks += _unhappy(collection.points)
+    return _fit(blocks)
+
+
+def result_text(collection: Collection) -> str:
+    """Every outcome and state that occurs, with its count, and what was planned."""
+    totals = collection.totals
+    named = [f"{totals[name]} {name}" for name in OUTCOMES + STATES if totals[name]]
+    return f"{', '.join(named) or 'nothing'} of {totals['planned']} planned"
+
+
+def perf_lines(point: CollectedPoint) -> list[str]:
+    """The times of one point as people paste them into reviews; none where nothing was timed.
+
+    Args:
+        point: A collected point.
+
+    Returns:
+        Lines of the form `BF16 fprop:  7.219 ms  (567397 tok/s)`.
+    """
+    record = point.record
+    if record is None or record.benchmark is None:
+        return []
+    recipe = str(point.asked("recipe.name") or "recipe")
+    recipe = _RECIPES.get(recipe, recipe)
+    benchmark = record.benchmark
+    emulated = any(arm.emulated for arm in benchmark.arms)
+    lines = [_perf_head(point, emulated=emulated)]
+    for direction in ("fprop", "bprop"):
+        shown = [
+            (name, timing)
+            for name, arm in (("BF16", "bf16"), (recipe, "recipe"))
+            if (timing := _timing(record, arm, direction)) is not None
+        ]
+        width = max((len(name) for name, _ in shown), default=0) + len(direction) + 2
+        for name, timing in shown:
+            title = f"{name} {direction}:"
+            shown_ms = timing.mean_ms if benchmark.statistic == "mean" else timing.median_ms
+            lines.append(
+                f"  {title:<{width}} {shown_ms:.3f} ms  ({timing.tokens_per_s:.0f} tok/s)"
+            )
+        lines += _speedup_line(direction, getattr(benchmark, f"{direction}_speedup"))
+    return lines
+
+
+def _perf_head(point: CollectedPoint, *, emulated: bool) -> str:
+    batch, seq_len = point.asked("shape.batch"), point.asked("shape.seq_len")
+    shape = point.asked("shape.name") or ""
+    tail = " (emulated: says nothing about hardware)" if emulated else ""
+    return f"[PERF] b={batch} s={seq_len}: {shape}{tail}".rstrip()
+
+
+def _speedup_line(direction: str, speedup: Speedup | None) -> list[str]:
+    if speedup is None:
+        return []
+    interval = f"[{speedup.low:.2f}, {speedup.high:.2f}]"
+    if speedup.claim == "emulated":
+        return [f"  {direction.capitalize()} speedup: none claimed (emulated)"]
+    word = "ratio of BF16 to itself" if speedup.claim == "noise" else "speedup"
+    return [f"  {direction.capitalize()} {word}: {speedup.ratio:.2f}x {interval}"]
+
+
+def _timing(record: Record, name: str, direction: str) -> Timing | None:
+    arm = arm_of(record, name)
+    return None if arm is None else (arm.fprop if direction == "fprop" else arm.bprop)
+
+
+def _environment(point: CollectedPoint) -> tuple[str, ...]:
+    if point.record is None:
+        return ()
+    found = point.record.environment
+    mxfp8 = next((c for c in point.record.capability.checks if c.name == "MXFP8 available"), None)
+    available = "unknown"
+    if mxfp8 is not None and mxfp8.ok is not None:
+        available = "yes" if mxfp8.ok else f"no: {mxfp8.reason}"
+    return (
+        found.gpu_name or "none",
+        found.compute_capability or "none",
+        _cudnn(found.cudnn_transformer_engine, found.cudnn_torch),
+        available,
+        found.transformer_engine or "none",
+        found.driver or "none",
+        found.commit or "unknown",
+    )
+
+
+def _cudnn(of_te: str | None, of_torch: str | None) -> str:
+    if of_te and of_torch and of_te != of_torch:
+        return f"{of_te} (Transformer Engine), {of_torch} (torch)"
+    return of_te or of_torch or "none"
+
+
+def _facts(environment: tuple[str, ...], points: list[CollectedPoint]) -> str:
+    names = (
+        "GPU",
+        "CUDA capability",
+        "cuDNN",
+        "MXFP8 available",
+        "Transformer Engine",
+        "Driver",
+        "Commit",
+    )
+    counts = Counter(point.state for point in points)
+    jobs = list(dict.fromkeys(point.job_id for point in points if point.job_id))
+    commands = list(dict.fromkeys(point.command for point in points if point.command))
+    facts = {"Job": _listed(jobs) or "none"}
+    facts |= dict(zip(names, environment, strict=False))
+    facts["Command"] = "<br>".join(_code(command) for command in commands[:4]) or "unknown"
+    facts["Result"] = ", ".join(f"{count} {state}" for state, count in sorted(counts.items()))
+    lines = ["| | |", "|---|---|"]
+    for name, value in facts.items():
+        lines.append(f"| {name} | {value if name == 'Command' else cell(value)} |")
+    return "\n".join(lines)
+
+
+def _times(points: list[CollectedPoint]) -> list[str]:
+    shown = [lines for point in points if (lines := perf_lines(point))]
+    if not shown:
+        return []
+    text = "\n".join("\n".join(lines) for lines in shown[:_MAX_LISTED])
+    blocks = [_fenced(text)]
+    if len(shown) > _MAX_LISTED:
+        blocks.append(f"... and the times of {len(shown) - _MAX_LISTED} more points.")
+    return blocks
+
+
+def _unhappy(points: list[CollectedPoint]) -> list[str]:
+    others = [point for point in points if point.state != "PASSED"]
+    if not others:
+        return []
+    lines = ["| point | job | result | why |", "|---|---|---|---|"]
+    for point in others[:_MAX_LISTED]:
+        state = f"{point.state} {point.cause}" if point.cause else point.state
+        why = point.reason or next((line for q in point.evidence for line in q.lines), "")
+        cells = (point.label, point.job_id or "", state, why[:300])
+        lines.append(f"| {' | '.join(cell(text) for text in cells)} |")
+    blocks = ["\n".join(lines)]
+    if len(others) > _MAX_LISTED:
+        blocks.append(f"... and {len(others) - _MAX_LISTED} more points that did not pass.")
+    return blocks
+
+
+def cell(text: str) -> str:
+    """Text made harmless for one cell of a Markdown table: no markup, no mention, one line."""
+    flat = " ".join(plain_text(text).split())
+    marked = re.sub(r"([\\`*{}\[\]<>|#~]|(?<!\w)_|_(?!\w))", r"\\\1", flat)
+    return marked.replace("@", "@\u200b")
+
+
+def _code(text: str) -> str:
+    flat = " ".join(plain_text(text).split()).replace("|", "\\|")
+    ticks = "`" * (_longest_run(flat) + 1)
+    pad = " " if flat.startswith("`") or flat.endswith("`") else ""
+    return f"{ticks}{pad}{flat}{pad}{ticks}"
+
+
+def _fenced(text: str) -> str:
+    shown = plain_text(text)
+    fence = "`" * max(3, _longest_run(shown) + 1)
+    return f"{fence}text\n{shown}\n{fence}"
+
+
+def _longest_run(text: str) -> int:
+    return max((len(run) for run in re.findall(r"`+", text)), default=0)
+
+
+def _listed(words: list[str]) -> str:
+    more = f" and {len(words) - 12} more" if len(words) > 12 else ""
+    return ", ".join(words[:12]) + more
+
+
+def _fit(blocks: list[str]) -> str:
+    kept: list[str] = []
+    size = 0
+    for block in blocks:
+        if size + len(block) > MAX_CHARS:
+            kept.append(f"... {len(blocks) - len(kept)} more blocks did not fit: see report.html.")
+            break
+        kept.append(block)
+        size += len(block) + 2
+    return "\n\n".join(kept) + "\n"

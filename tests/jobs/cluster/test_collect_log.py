@@ -1,0 +1,84 @@
+"""The line of a log that shows a cause, whatever else the log holds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from jobs.cluster.collect_log import excerpt, find_sign, plain_text
+from jobs.record import Cause
+
+
+@pytest.mark.parametrize(
+    ("line", "cause"),
+    [
+        ("slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT x DUE TO TIME LIMIT ***", Cause.timeout),
+        ("slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT x DUE TO PREEMPTION ***", "preempted"),
+        ("slurmstepd: error: *** STEP 7.0 ON n1 CANCELLED AT x ***", Cause.cancelled),
+        ("srun: error: Node failure on n2", Cause.node_fail),
+        ("srun: error: n1: task 0: Out Of Memory", Cause.out_of_memory_host),
+        ("torch.OutOfMemoryError: CUDA out of memory. Tried", Cause.out_of_memory_gpu),
+        ("slurmstepd: error: execve(): /no/python: No such file or directory", "launch_failed"),
+        ("pyxis: [ERROR] failed to import docker image", Cause.container_failed),
+        ("ModuleNotFoundError: No module named 'torch'", Cause.import_error),
+        ("srun: error: n1: task 0: Segmentation fault (core dumped)", Cause.crashed),
+        ("ValueError: bad", Cause.exception),
+    ],
+)
+def test_a_line_names_its_cause(tmp_path: Path, line: str, cause: Cause | str) -> None:
+    log = tmp_path / "log"
+    log.write_text(f"before\n{line}\nafter\n")
+    sign = find_sign([log])
+    assert sign is not None
+    assert sign.cause is Cause(cause)
+    assert sign.line == line
+
+
+def test_the_graver_sign_wins_over_what_follows_from_it(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text("slurmstepd: error: oom_kill event\nRuntimeError: worker died\n")
+    sign = find_sign([log])
+    assert sign is not None
+    assert sign.cause is Cause.out_of_memory_host
+
+
+def test_without_a_sign_the_last_line_is_shown_without_a_cause(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text("step 1\nstep 2\n\n")
+    sign = find_sign([tmp_path / "none", log])
+    assert sign is not None
+    assert (sign.cause, sign.line) == (None, "step 2")
+    assert find_sign([tmp_path / "none"]) is None
+
+
+@pytest.mark.parametrize(
+    ("raw", "shown"),
+    [
+        ("\x1b[31mred\x1b[0m", "red"),
+        ("\x1b]0;title\x07text", "text"),
+        ("\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\", "link"),
+        ("10%\r20%\r\ndone", "10%\n20%\ndone"),
+        ("a\x07b\x00c", "a\\x07b\\x00c"),
+        ("abc\u202etxt.exe", "abc\\x202etxt.exe"),
+        ("\x9b2Jgone", "gone"),
+        ("tab\tstays", "tab\tstays"),
+    ],
+)
+def test_terminal_escapes_do_nothing(raw: str, shown: str) -> None:
+    assert plain_text(raw) == shown
+
+
+def test_a_huge_log_costs_its_tail_only(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    with log.open("wb") as handle:
+        handle.truncate(2**33)  # sparse: 8 GiB that take no space
+        handle.seek(0, 2)
+        handle.write(b"\nthe end\n")
+    assert excerpt(log)[-1] == "the end"
+
+
+def test_a_log_that_is_no_text_is_shown_all_the_same(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_bytes(bytes(range(256)))
+    assert excerpt(log)

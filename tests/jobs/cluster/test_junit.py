@@ -1,0 +1,51 @@
+"""JUnit XML: counts that add up, skips as skips, and any text."""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree
+
+import pytest
+
+from jobs.cluster.collect_points import OUTCOMES, STATES, CollectedPoint, Collection, Quote
+from jobs.cluster.junit import junit_text
+from tests.jobs.cluster.fake_ledger import asked
+
+
+def point(state: str, job_id: str = "14_0", **more: object) -> CollectedPoint:
+    return CollectedPoint(f"p-{state}", "s-1", asked(), state, job_id=job_id, **more)  # type: ignore[arg-type] # fields of many types
+
+
+def parsed(*points: CollectedPoint) -> ElementTree.Element:
+    return ElementTree.fromstring(junit_text(Collection("c", list(points))))
+
+
+def test_every_point_is_one_case_and_the_counts_add_up() -> None:
+    root = parsed(*(point(state) for state in OUTCOMES + STATES), point("PASSED", "15"))
+    assert len(root.findall(".//testcase")) == 9 == int(root.attrib["tests"])
+    for name in ("tests", "failures", "errors", "skipped"):
+        assert int(root.attrib[name]) == sum(int(suite.attrib[name]) for suite in root)
+    assert [suite.attrib["name"] for suite in root] == ["14_0", "15"]
+
+
+@pytest.mark.parametrize(
+    ("state", "element"),
+    [
+        ("PASSED", None),
+        ("FAILED", "failure"),
+        ("ERROR", "error"),
+        ("UNSUPPORTED", "skipped"),
+        *((state, "skipped") for state in STATES),
+    ],
+)
+def test_an_outcome_is_what_junit_calls_it(state: str, element: str | None) -> None:
+    (case,) = parsed(point(state)).findall(".//testcase")
+    assert [child.tag for child in case] == ([element] if element else [])
+
+
+def test_evidence_and_hostile_text_arrive_as_text() -> None:
+    quote = Quote(["]]><script>alert(1)</script> \x00\x1b[31mred\ufffe\ud800"], "jobs/14/x.err")
+    root = parsed(point("ERROR", reason='<&">', cause="crashed", evidence=[quote]))
+    (error,) = root.findall(".//error")
+    assert error.attrib == {"type": "crashed", "message": '<&">'}
+    assert error.text is not None
+    assert error.text.startswith("jobs/14/x.err:\n]]><script>alert(1)</script> \\x00red")

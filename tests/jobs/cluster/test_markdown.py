@@ -1,0 +1,78 @@
+"""The review block: the facts reviewers ask for, short, and no markup but its own."""
+
+from __future__ import annotations
+
+import pytest
+
+from jobs.cluster.collect_points import CollectedPoint, Collection, Quote
+from jobs.cluster.markdown import MAX_CHARS, cell, perf_lines, review_text
+from jobs.record import Outcome
+from tests.jobs.cluster.fake_ledger import asked, record
+
+
+def point(state: str = "PASSED", recipe: str = "mxfp8", gpu: str = "gb300") -> CollectedPoint:
+    config = asked(recipe, gpu)
+    left = record("p-1", config, Outcome[state])
+    return CollectedPoint(
+        "p-1", "s-1", config, state, record=left, job_id="14_0", command=left.command
+    )
+
+
+def test_the_block_holds_what_a_reviewer_asks_for() -> None:
+    text = review_text(Collection("s-1", [point()]))
+    assert "### s-1: 1 PASSED of 1 planned" in text
+    for line in (
+        "| Job | 14_0 |",
+        "| GPU | NVIDIA GB300 |",
+        "| CUDA capability | 10.3 |",
+        "| cuDNN | 9.21.1 |",
+        "| MXFP8 available | yes |",
+        "| Command | `python launch.py sweep grid=seq_len gpu=gb300` |",
+        "| Result | 1 PASSED |",
+    ):
+        assert line in text
+    assert "[PERF] b=1 s=4096:" in text
+
+
+def test_two_cudnns_are_both_named() -> None:
+    config = asked()
+    left = record("p-1", config, cudnn_torch="9.19.0")
+    mixed = CollectedPoint("p-1", "s-1", config, "PASSED", record=left)
+    text = review_text(Collection("s-1", [mixed]))
+    assert "9.21.1 (Transformer Engine), 9.19.0 (torch)" in text
+
+
+def test_what_did_not_pass_is_listed_with_its_reason() -> None:
+    config = asked()
+    quote = Quote(["CUDA error: misaligned address"])
+    died = CollectedPoint("p-1", "s", config, "ERROR", cause="crashed", evidence=[quote])
+    text = review_text(Collection("s", [died]))
+    assert "ERROR crashed" in text
+    assert "misaligned address" in text
+
+
+def test_no_speedup_is_claimed_from_emulation_or_noise() -> None:
+    emulated = "\n".join(perf_lines(point(gpu="cpu")))
+    assert "emulated: says nothing about hardware" in emulated
+    assert "none claimed" in emulated
+    assert "ratio of BF16 to itself" in "\n".join(perf_lines(point(recipe="bf16")))
+
+
+@pytest.mark.parametrize("text", ["a|b", "<img src=x>", "@everyone", "`x`", "a\nb", "[x](y)"])
+def test_a_cell_cannot_break_out(text: str) -> None:
+    shown = cell(text)
+    assert "\n" not in shown
+    assert "@e" not in shown
+    assert all(shown[i - 1] == "\\" for i, mark in enumerate(shown) if mark in "|<`[")
+
+
+def test_text_with_fences_stays_inside_its_fence() -> None:
+    config = asked(shape__name="```\n# own heading")
+    left = record("p-1", config)
+    fenced = CollectedPoint("p-1", "s-1", config, "PASSED", record=left)
+    assert "````text\n[PERF]" in review_text(Collection("s-1", [fenced]))
+
+
+def test_a_thousand_points_fit_a_comment() -> None:
+    points = [point("FAILED") for _ in range(500)] + [point() for _ in range(500)]
+    assert len(review_text(Collection("s-1", points))) <= MAX_CHARS + 200

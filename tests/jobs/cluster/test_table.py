@@ -1,0 +1,91 @@
+"""The flat row of a point: every column, its type, and nothing invented."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+
+from jobs.cluster.collect_points import CollectedPoint
+from jobs.cluster.table import COLUMNS, asked_hash, gate_use, median, row
+from jobs.record import Outcome
+from tests.jobs.cluster.fake_ledger import asked, record, validation
+
+
+def point(outcome: Outcome = Outcome.PASSED) -> CollectedPoint:
+    config = asked()
+    left = record("p-1", config, outcome)
+    return CollectedPoint("p-1", "s-1", config, outcome.value, record=left, job_id="14_0")
+
+
+@pytest.mark.parametrize("outcome", list(Outcome))
+def test_a_row_holds_every_column_in_its_type(outcome: Outcome) -> None:
+    values = row(point(outcome))
+    assert list(values) == list(COLUMNS)
+    for name, value in values.items():
+        assert value is None or type(value) is COLUMNS[name], name
+
+
+def test_a_row_carries_what_the_record_says() -> None:
+    values = row(point())
+    assert values["gpu_name"] == "NVIDIA GB300"
+    assert values["seq_len"] == 4096
+    assert values["fprop_speedup_claim"] == "speedup"
+    assert values["sm_clock_mhz_during"] == 1920.0
+    assert values["attention_backend_recipe"] == "fused FP8"
+
+
+def test_a_point_without_a_record_has_no_figures() -> None:
+    values = row(CollectedPoint("p-1", "s-1", asked(), "PENDING"))
+    assert values["recipe"] == "mxfp8"
+    assert all(value is None for name, value in values.items() if name.endswith("_ms"))
+    assert values["emulated"] is None
+
+
+def test_a_hostile_config_costs_its_own_cells_only() -> None:
+    config = asked() | {"shape": {"seq_len": "many", "batch": 2**70, "name": ["x"]}, "gpu": 3}
+    values = row(CollectedPoint("p-1", "s-1", config, "PENDING"))
+    assert (values["seq_len"], values["batch"], values["gpu"]) == (None, None, None)
+    assert values["shape"] == '["x"]'
+    assert values["recipe"] == "mxfp8"
+
+
+def test_what_was_asked_is_hashed_whatever_the_order_of_its_keys() -> None:
+    config = asked()
+    assert asked_hash(config) == asked_hash(dict(reversed(config.items())))
+    assert asked_hash(config) != asked_hash(asked(shape__seq_len=1))
+    assert asked_hash({}) is None
+
+
+def test_gate_use_names_the_tensor_nearest_to_its_edge() -> None:
+    use = gate_use(validation(asked(), broken="dx"))
+    assert use is not None
+    assert use[1] == "dx"
+    assert use[0] == pytest.approx(1.9 / 1.25)
+
+
+def test_no_gate_no_use() -> None:
+    held = validation(asked())
+    bare = [error.model_copy(update={"gate_high": None}) for error in held.tensors]
+    assert gate_use(held.model_copy(update={"tensors": bare})) is None
+
+
+def test_a_median_ignores_what_is_no_number() -> None:
+    assert median([3.0, None, math.nan, 1.0]) == 2.0
+    assert median([None]) is None
+
+
+def test_importing_the_table_imports_neither_torch_nor_arrow() -> None:
+    import subprocess
+    import sys
+
+    code = (
+        "import sys, jobs.cluster.collect, jobs.cluster.table_files;"
+        "print([m for m in ('torch', 'pyarrow', 'matplotlib', 'jinja2') if m in sys.modules])"
+    )
+    root = Path(__file__).parents[3]
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=root, check=True
+    )
+    assert done.stdout.strip() == "[]"
