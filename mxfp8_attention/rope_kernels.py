@@ -1,17 +1,17 @@
-"""MLA RoPE as Triton kernels: each input is read once and each output written once.
+"""The Triton kernel that rotates queries, and how all RoPE kernels address their data.
 
 A program owns some heads of one token (all of them where their gradients are summed), so nothing
-that it writes is read or written by another. Loads and stores are as wide as a row: a rotary slice
-is loaded whole and parted into pairs in registers, instead of gathering every second element.
-Block sizes are powers of two; widths and head counts need not be, the rest is masked.
+that it writes is read or written by another, each input is read once and each output written once.
+Loads and stores are as wide as a row: a rotary slice is loaded whole and parted into pairs in
+registers, instead of gathering every second element. Block sizes are powers of two; widths and
+head counts need not be, the rest is masked.
 
-Letters: H heads, N nope width, R rotary width, V value width. Inputs may have any strides; outputs
-of the KV kernels are dense, so that their offset is a token's number times its size.
+Letters: H heads, N nope width, R rotary width, V value width. WIDE: compute in FP64, not FP32.
 Only rope_triton imports this module, when a kernel is wanted.
 """
 
 # Arguments of a kernel are pointers and numbers of Triton's own, which Python cannot annotate.
-# ruff: noqa: ANN001, ANN202
+# ruff: noqa: ANN001, ANN201
 # mypy: disable-error-code="no-untyped-def, untyped-decorator"
 
 import triton
@@ -19,7 +19,7 @@ import triton.language as tl
 
 
 @triton.jit
-def _sequence_and_batch(token, seq_len, batch, BATCH_FIRST: tl.constexpr):
+def sequence_and_batch(token, seq_len, batch, BATCH_FIRST: tl.constexpr):
     """Part a token's number in memory order into its two indices."""
     if BATCH_FIRST:
         return token % seq_len, token // seq_len
@@ -27,7 +27,7 @@ def _sequence_and_batch(token, seq_len, batch, BATCH_FIRST: tl.constexpr):
 
 
 @triton.jit
-def _cos_and_sin(
+def cos_and_sin(
     cos_ptr,
     sin_ptr,
     positions_ptr,
@@ -51,19 +51,22 @@ def _cos_and_sin(
 
 
 @triton.jit
-def _widened(x, WIDE: tl.constexpr):
+def widened(x, WIDE: tl.constexpr):
+    """Convert to the type that is computed in."""
     if WIDE:
         return x.to(tl.float64)
     return x.to(tl.float32)
 
 
 @triton.jit
-def _tile(heads, columns, stride_h, stride_d):
+def offsets(heads, columns, stride_h, stride_d):
+    """Return the offset of each element of (heads, columns)."""
     return heads.to(tl.int64)[:, None] * stride_h + columns[None, :] * stride_d
 
 
 @triton.jit
-def _mask(heads, columns, H: tl.constexpr, WIDTH: tl.constexpr):
+def within(heads, columns, H: tl.constexpr, WIDTH: tl.constexpr):
+    """Mask what lies beyond the last head and the last column."""
     return (heads < H)[:, None] & (columns < WIDTH)[None, :]
 
 
@@ -95,35 +98,39 @@ def rotate_heads(
     INVERSE: tl.constexpr,
     IN_PLACE: tl.constexpr,
     WIDE: tl.constexpr,
+    PAIRS: tl.constexpr,
 ):
     """Rotate (or rotate back) the last R columns of BLOCK_H heads of one token; copy the others.
 
-    In place x and out are one tensor, and the first N columns are not touched.
+    In place x and out are one tensor, and the first N columns are not touched. PAIRS is how many
+    pairs an access of 16 bytes holds.
     """
     HEAD_BLOCKS: tl.constexpr = (H + BLOCK_H - 1) // BLOCK_H
     token = (tl.program_id(0) // HEAD_BLOCKS).to(tl.int64)
     heads = tl.program_id(0) % HEAD_BLOCKS * BLOCK_H + tl.arange(0, BLOCK_H)
-    sequence, sample = _sequence_and_batch(token, seq_len, batch, BATCH_FIRST)
+    sequence, sample = sequence_and_batch(token, seq_len, batch, BATCH_FIRST)
     x_ptr += sequence * x_stride_s + sample * x_stride_b
     out_ptr += sequence * out_stride_s + sample * out_stride_b
     dtype = out_ptr.dtype.element_ty
 
     if not IN_PLACE and N > 0:
         columns = tl.arange(0, BLOCK_N)
-        mask = _mask(heads, columns, H, N)
-        nope = tl.load(x_ptr + _tile(heads, columns, x_stride_h, x_stride_d), mask=mask)
+        mask = within(heads, columns, H, N)
+        nope = tl.load(x_ptr + offsets(heads, columns, x_stride_h, x_stride_d), mask=mask)
     columns = tl.arange(0, BLOCK_R)
-    halves = tl.arange(0, BLOCK_R // 2)
-    whole_mask = _mask(heads, columns, H, R)
-    half_mask = _mask(heads, halves, H, R // 2)
+    # A thread that holds PAIRS pairs moves their halves as they are; twice as wide an access would
+    # send every half through shared memory first.
+    halves = tl.max_contiguous(tl.arange(0, BLOCK_R // 2), PAIRS)
+    whole_mask = within(heads, columns, H, R)
+    half_mask = within(heads, halves, H, R // 2)
     x_ptr += N * x_stride_d
     if INVERSE:
-        left_ptr = x_ptr + _tile(heads, halves, x_stride_h, x_stride_d)
+        left_ptr = x_ptr + offsets(heads, halves, x_stride_h, x_stride_d)
         left = tl.load(left_ptr, mask=half_mask)
         right = tl.load(left_ptr + R // 2 * x_stride_d, mask=half_mask)
     else:
-        x = tl.load(x_ptr + _tile(heads, columns, x_stride_h, x_stride_d), mask=whole_mask)
-    cos, sin = _cos_and_sin(
+        x = tl.load(x_ptr + offsets(heads, columns, x_stride_h, x_stride_d), mask=whole_mask)
+    cos, sin = cos_and_sin(
         cos_ptr, sin_ptr, positions_ptr, table_rows, sequence, R, BLOCK_R // 2, WIDE
     )
     cos, sin = cos[None, :], sin[None, :]
@@ -133,187 +140,22 @@ def rotate_heads(
         tl.debug_barrier()
     elif N > 0:
         columns_N = tl.arange(0, BLOCK_N)
-        mask = _mask(heads, columns_N, H, N)
-        tl.store(out_ptr + _tile(heads, columns_N, out_stride_h, out_stride_d), nope, mask=mask)
+        mask = within(heads, columns_N, H, N)
+        tl.store(out_ptr + offsets(heads, columns_N, out_stride_h, out_stride_d), nope, mask=mask)
     out_ptr += N * out_stride_d
     if INVERSE:
-        left, right = _widened(left, WIDE), _widened(right, WIDE)
+        left, right = widened(left, WIDE), widened(right, WIDE)
         x1 = left * cos + right * sin
         x2 = right * cos - left * sin
         rotated = tl.reshape(tl.join(x1.to(dtype), x2.to(dtype)), (BLOCK_H, BLOCK_R))
         tl.store(
-            out_ptr + _tile(heads, columns, out_stride_h, out_stride_d), rotated, mask=whole_mask
+            out_ptr + offsets(heads, columns, out_stride_h, out_stride_d), rotated, mask=whole_mask
         )
     else:
         x1, x2 = tl.split(tl.reshape(x, (BLOCK_H, BLOCK_R // 2, 2)))
-        x1, x2 = _widened(x1, WIDE), _widened(x2, WIDE)
+        x1, x2 = widened(x1, WIDE), widened(x2, WIDE)
         left = x1 * cos - x2 * sin
         right = x2 * cos + x1 * sin
-        left_ptr = out_ptr + _tile(heads, halves, out_stride_h, out_stride_d)
+        left_ptr = out_ptr + offsets(heads, halves, out_stride_h, out_stride_d)
         tl.store(left_ptr, left.to(dtype), mask=half_mask)
         tl.store(left_ptr + R // 2 * out_stride_d, right.to(dtype), mask=half_mask)
-
-
-@triton.jit
-def share_key(
-    k_ptr,
-    v_ptr,
-    kv_ptr,
-    key_ptr,
-    cos_ptr,
-    sin_ptr,
-    positions_ptr,
-    table_rows,
-    seq_len,
-    batch,
-    kv_stride_s,
-    kv_stride_b,
-    kv_stride_h,
-    kv_stride_d,
-    key_stride_s,
-    key_stride_b,
-    key_stride_d,
-    H: tl.constexpr,
-    N: tl.constexpr,
-    R: tl.constexpr,
-    V: tl.constexpr,
-    BLOCK_H: tl.constexpr,
-    BLOCK_N: tl.constexpr,
-    BLOCK_R: tl.constexpr,
-    BLOCK_V: tl.constexpr,
-    BATCH_FIRST: tl.constexpr,
-    WIDE: tl.constexpr,
-):
-    """Build BLOCK_H heads of one token of k, [nope | rotated key], and of v where V > 0.
-
-    kv holds [nope | v] per head, key the rotary key that all heads share.
-    """
-    HEAD_BLOCKS: tl.constexpr = (H + BLOCK_H - 1) // BLOCK_H
-    token = (tl.program_id(0) // HEAD_BLOCKS).to(tl.int64)
-    heads = tl.program_id(0) % HEAD_BLOCKS * BLOCK_H + tl.arange(0, BLOCK_H)
-    sequence, sample = _sequence_and_batch(token, seq_len, batch, BATCH_FIRST)
-    kv_ptr += sequence * kv_stride_s + sample * kv_stride_b
-    key_ptr += sequence * key_stride_s + sample * key_stride_b
-    k_ptr += token * (H * (N + R))
-    dtype = k_ptr.dtype.element_ty
-
-    columns_N = tl.arange(0, BLOCK_N)
-    columns_V = tl.arange(0, BLOCK_V)
-    if N > 0:
-        mask_N = _mask(heads, columns_N, H, N)
-        nope_ptr = kv_ptr + _tile(heads, columns_N, kv_stride_h, kv_stride_d)
-        nope = tl.load(nope_ptr, mask=mask_N)
-    if V > 0:
-        mask_V = _mask(heads, columns_V, H, V)
-        value_ptr = kv_ptr + N * kv_stride_d + _tile(heads, columns_V, kv_stride_h, kv_stride_d)
-        value = tl.load(value_ptr, mask=mask_V)
-
-    # One row of R elements for many heads of output: gathering its pairs costs nothing.
-    halves = tl.arange(0, BLOCK_R // 2)
-    pair_mask = halves < R // 2
-    x1 = _widened(tl.load(key_ptr + 2 * halves * key_stride_d, mask=pair_mask), WIDE)
-    x2 = _widened(tl.load(key_ptr + (2 * halves + 1) * key_stride_d, mask=pair_mask), WIDE)
-    cos, sin = _cos_and_sin(
-        cos_ptr, sin_ptr, positions_ptr, table_rows, sequence, R, BLOCK_R // 2, WIDE
-    )
-    left = (x1 * cos - x2 * sin).to(dtype)
-    right = (x2 * cos + x1 * sin).to(dtype)
-
-    if N > 0:
-        tl.store(k_ptr + _tile(heads, columns_N, N + R, 1), nope, mask=mask_N)
-    if V > 0:
-        v_ptr += token * (H * V)
-        tl.store(v_ptr + _tile(heads, columns_V, V, 1), value, mask=mask_V)
-    mask = _mask(heads, halves, H, R // 2)
-    left_ptr = k_ptr + N + _tile(heads, halves, N + R, 1)
-    tl.store(left_ptr, tl.broadcast_to(left[None, :], (BLOCK_H, BLOCK_R // 2)), mask=mask)
-    right_ptr = left_ptr + R // 2
-    tl.store(right_ptr, tl.broadcast_to(right[None, :], (BLOCK_H, BLOCK_R // 2)), mask=mask)
-
-
-@triton.jit
-def gather_key_gradient(
-    dkv_ptr,
-    dkey_ptr,
-    grad_k_ptr,
-    grad_v_ptr,
-    cos_ptr,
-    sin_ptr,
-    positions_ptr,
-    table_rows,
-    seq_len,
-    batch,
-    grad_k_stride_s,
-    grad_k_stride_b,
-    grad_k_stride_h,
-    grad_k_stride_d,
-    grad_v_stride_s,
-    grad_v_stride_b,
-    grad_v_stride_h,
-    grad_v_stride_d,
-    H: tl.constexpr,
-    N: tl.constexpr,
-    R: tl.constexpr,
-    V: tl.constexpr,
-    BLOCK_H: tl.constexpr,
-    BLOCK_N: tl.constexpr,
-    BLOCK_R: tl.constexpr,
-    BLOCK_V: tl.constexpr,
-    BATCH_FIRST: tl.constexpr,
-    WIDE: tl.constexpr,
-):
-    """Undo `share_key` for all heads of one token: dkv, and the key's gradient summed over heads.
-
-    Without values (V = 0) dkv is the gradient of a fused k: its rotary columns are set to zero in
-    every head but the first, where dkey_ptr points.
-    """
-    HEAD: tl.constexpr = N + V if V > 0 else N + R
-    token = tl.program_id(0).to(tl.int64)
-    sequence, sample = _sequence_and_batch(token, seq_len, batch, BATCH_FIRST)
-    grad_k_ptr += sequence * grad_k_stride_s + sample * grad_k_stride_b
-    grad_v_ptr += sequence * grad_v_stride_s + sample * grad_v_stride_b
-    dkv_ptr += token * (H * HEAD)
-    dkey_ptr += token * (R if V > 0 else H * HEAD)
-    dtype = dkv_ptr.dtype.element_ty
-
-    columns_N = tl.arange(0, BLOCK_N)
-    columns_V = tl.arange(0, BLOCK_V)
-    columns_R = tl.arange(0, BLOCK_R)
-    halves = tl.arange(0, BLOCK_R // 2)
-    left_sum = tl.zeros((BLOCK_H, BLOCK_R // 2), tl.float64 if WIDE else tl.float32)
-    right_sum = tl.zeros((BLOCK_H, BLOCK_R // 2), tl.float64 if WIDE else tl.float32)
-    for first in range(0, H, BLOCK_H):
-        heads = first + tl.arange(0, BLOCK_H)
-        half_mask = _mask(heads, halves, H, R // 2)
-        left_ptr = grad_k_ptr + N * grad_k_stride_d
-        left_ptr += _tile(heads, halves, grad_k_stride_h, grad_k_stride_d)
-        left = tl.load(left_ptr, mask=half_mask, other=0.0)
-        right = tl.load(left_ptr + R // 2 * grad_k_stride_d, mask=half_mask, other=0.0)
-        if N > 0:
-            mask_N = _mask(heads, columns_N, H, N)
-            nope_ptr = grad_k_ptr + _tile(heads, columns_N, grad_k_stride_h, grad_k_stride_d)
-            nope = tl.load(nope_ptr, mask=mask_N)
-        if V > 0:
-            mask_V = _mask(heads, columns_V, H, V)
-            value_ptr = grad_v_ptr + _tile(heads, columns_V, grad_v_stride_h, grad_v_stride_d)
-            value = tl.load(value_ptr, mask=mask_V)
-        left_sum += _widened(left, WIDE)
-        right_sum += _widened(right, WIDE)
-        if N > 0:
-            tl.store(dkv_ptr + _tile(heads, columns_N, HEAD, 1), nope, mask=mask_N)
-        if V > 0:
-            out_ptr = dkv_ptr + N + _tile(heads, columns_V, HEAD, 1)
-            tl.store(out_ptr, value, mask=mask_V)
-        else:
-            zero = tl.zeros((BLOCK_H, BLOCK_R), dtype)
-            mask_R = _mask(heads, columns_R, H, R) & (heads > 0)[:, None]
-            tl.store(dkv_ptr + N + _tile(heads, columns_R, HEAD, 1), zero, mask=mask_R)
-
-    left = tl.sum(left_sum, axis=0)
-    right = tl.sum(right_sum, axis=0)
-    cos, sin = _cos_and_sin(
-        cos_ptr, sin_ptr, positions_ptr, table_rows, sequence, R, BLOCK_R // 2, WIDE
-    )
-    pair_mask = halves < R // 2
-    tl.store(dkey_ptr + 2 * halves, (left * cos + right * sin).to(dtype), mask=pair_mask)
-    tl.store(dkey_ptr + 2 * halves + 1, (right * cos - left * sin).to(dtype), mask=pair_mask)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from mxfp8_attention import rope_kernels
+from mxfp8_attention import rope_kernels, rope_kernels_kv
 
 
 @dataclass(frozen=True)
@@ -63,6 +63,7 @@ def q_into(
             INVERSE=inverse,
             IN_PLACE=in_place,
             WIDE=x.dtype == torch.float64,
+            PAIRS=max(1, 8 // x.element_size()),
             num_warps=tile.num_warps,
             enable_fp_fusion=False,
         )
@@ -151,7 +152,7 @@ def _share_key(
     if k.numel() == 0:
         return
     with _on(k.device):
-        rope_kernels.share_key[(seq_len * batch * _blocks(heads, tile.heads),)](
+        rope_kernels_kv.share_key[(seq_len * batch * _blocks(heads, tile.heads),)](
             k,
             k if v is None else v,
             kv,
@@ -199,7 +200,7 @@ def _gather_key_gradient(
         return
     grad_v = grad_k if grad_v is None else grad_v
     with _on(grad_k.device):
-        rope_kernels.gather_key_gradient[(seq_len * batch,)](
+        rope_kernels_kv.gather_key_gradient[(seq_len * batch,)](
             dkv,
             dkey,
             grad_k,
@@ -239,7 +240,7 @@ def _blocks(heads: int, block: int) -> int:
 
 
 def _power_of_two(at_least: int) -> int:
-    """Return the smallest power of two that is not smaller; 2 for less, Triton's ranges need it."""
+    """Return the smallest power of two that is not smaller, and 2 or more."""
     return max(2, 1 << (at_least - 1).bit_length())
 
 
