@@ -12,7 +12,7 @@ from jobs.cluster.collect_files import LEDGER_FILES, copy_file, copy_job, logs_o
 from jobs.cluster.collect_points import CollectedPoint, Collection, Problem, Quote
 from jobs.cluster.collect_read import FoundSweep, Task, read_sweep
 from jobs.cluster.collect_select import Selection, select
-from jobs.cluster.collect_state import AskStates, JobState, judge
+from jobs.cluster.collect_state import AskStates, judge, known_states
 from jobs.cluster.collect_store import (
     STORE_NAME,
     load_collection,
@@ -21,6 +21,7 @@ from jobs.cluster.collect_store import (
 )
 from jobs.cluster.junit import junit_text
 from jobs.cluster.markdown import review_text
+from jobs.cluster.states import TaskState
 from jobs.cluster.table import row
 from jobs.cluster.table_files import csv_text, json_text, write_parquet
 
@@ -135,7 +136,7 @@ def _copy(
 def _point(
     sweep: FoundSweep,
     point_id: str,
-    states: dict[str, JobState],
+    states: dict[str, TaskState],
     places: dict[str, Path],
     folder: Path,
 ) -> CollectedPoint:
@@ -159,19 +160,17 @@ def _relative(quote: Quote, folder: Path) -> Quote:
 
 def _ask(
     found: list[tuple[FoundSweep, list[str]]], ask_states: AskStates | None
-) -> dict[str, JobState]:
+) -> dict[str, TaskState]:
     """Asks once for every job whose points may not have come to their end."""
-    if ask_states is None:
-        return {}
-    open_tasks: dict[str, Task] = {}
+    open_tasks: dict[Task, None] = {}
     for sweep, point_ids in found:
         for point_id in point_ids:
             for task in sweep.tasks.get(point_id, [])[-1:]:
                 latest = sweep.attempts.get(point_id, [])[-1:]
                 record = latest[0].record if latest else None
                 if record is None or record.cause is not None:
-                    open_tasks[str(task)] = task
-    return dict(ask_states(list(open_tasks))) if open_tasks else {}
+                    open_tasks[task] = None
+    return known_states(list(open_tasks), ask_states)
 
 
 def _name(selections: list[Selection]) -> str:

@@ -6,50 +6,41 @@ import os
 import socket
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Protocol
 
 from jobs.cluster.collect_log import find_sign
 from jobs.cluster.collect_points import CollectedPoint, Quote
 from jobs.cluster.collect_read import FoundAttempt, FoundSweep, Task
 from jobs.cluster.ledger import PLANNED_JOB
+from jobs.cluster.states import RUNNING, WAITING, Knowledge, TaskState, lost
 from jobs.record import INFRASTRUCTURE_CAUSES, Cause, Started
 
-
-class JobState(Protocol):
-    """What a scheduler says of one job."""
-
-    @property
-    def state(self) -> str:
-        """The scheduler's own word: PENDING, RUNNING, COMPLETED, TIMEOUT, ..."""
-
-    @property
-    def reason(self) -> str:
-        """Why it waits, or how it ended; empty where nothing is said."""
+AskStates = Callable[[list[str]], Knowledge]
+"""Asks the scheduler for all of these jobs at once, as `states.ask_states` does."""
 
 
-AskStates = Callable[[list[str]], Mapping[str, JobState]]
-"""Asks the scheduler for all of these jobs at once; a job that it does not know is left out."""
+def known_states(tasks: list[Task], ask_states: AskStates | None) -> dict[str, TaskState]:
+    """Asks the scheduler, once, for every task that SLURM may know.
 
-_WAITING = {
-    "PENDING": "PENDING",
-    "CONFIGURING": "PENDING",
-    "REQUEUED": "REQUEUED",
-} | dict.fromkeys(("REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT"), "REQUEUED")
-_RUNNING = frozenset({"RUNNING", "COMPLETING", "SUSPENDED", "STAGE_OUT", "RESIZING", "STOPPED"})
-_ENDED = {
-    "TIMEOUT": Cause.timeout,
-    "DEADLINE": Cause.timeout,
-    "OUT_OF_MEMORY": Cause.out_of_memory_host,
-    "NODE_FAIL": Cause.node_fail,
-    "BOOT_FAIL": Cause.node_fail,
-    "PREEMPTED": Cause.preempted,
-    "CANCELLED": Cause.cancelled,
-    "REVOKED": Cause.cancelled,
-}
+    Args:
+        tasks: Tasks whose points may not have come to their end.
+        ask_states: Who is asked; None: nobody.
+
+    Returns:
+        States by task; a task that the scheduler was asked for and does not know is LOST; one
+        that nobody could be asked for is left out.
+    """
+    names = [str(task) for task in tasks if task.job_id.isdecimal()]
+    if ask_states is None or not names:
+        return {}
+    knowledge = ask_states(names)
+    states = dict(knowledge.tasks)
+    if knowledge.queue_error is None:
+        states |= {name: lost(name, knowledge) for name in names if name not in states}
+    return states
 
 
 def judge(
-    sweep: FoundSweep, point_id: str, states: Mapping[str, JobState], logs: list[Path]
+    sweep: FoundSweep, point_id: str, states: Mapping[str, TaskState], logs: list[Path]
 ) -> CollectedPoint:
     """Decides the state of one point.
 
@@ -89,52 +80,62 @@ def judge(
         )
 
     state = states.get(job_id) if job_id else None
-    word = state.state.split()[0].rstrip("+") if state and state.state.strip() else ""
+    waits = state is not None and state.state in WAITING
     if latest is not None and latest.record is not None:
         record = latest.record
-        if record.cause in INFRASTRUCTURE_CAUSES and word in _WAITING:
+        if record.cause in INFRASTRUCTURE_CAUSES and waits:
             return point("REQUEUED", f"after {record.cause.value}", None, [])
         quotes = [Quote(piece.lines, piece.file) for piece in record.evidence]
         return point(record.outcome.value, record.reason, record.cause, quotes)
     if latest is not None and latest.damage is not None:
         return point("ERROR", f"record.json {latest.damage}", Cause.lost, [])
-    if state is not None and word in _WAITING:
-        return point(_WAITING[word], state.reason, None, [])
-    if state is not None and word in _RUNNING:
-        name = "RUNNING" if latest is not None else "PENDING"
-        return point(name, state.reason, None, [])
-    if word:
-        return _ended_without_record(point, logs, _ENDED.get(word), f"its job ended as {word}")
+    if state is not None and waits:
+        again = state.state.startswith("REQUEUE")
+        return point("REQUEUED" if again else "PENDING", state.reason, None, [])
+    if state is not None and state.state in RUNNING:
+        if latest is None:
+            return point("PENDING", "its job runs and has not come to it yet", None, [])
+        return point("RUNNING", state.reason, None, [])
+    if state is not None:
+        return _ended_without_record(point, logs, state)
     if latest is not None:
         return _started_without_scheduler(point, latest, logs)
     if job_id is None:
         return point("PLANNED", "not submitted", None, [])
     sign = find_sign(logs)
     if sign is not None and sign.cause is not None:
-        return _ended_without_record(point, logs, None, "its job ended before it started")
+        return _told_by_log(point, logs, "its job ended before it started")
     return point("PENDING", "submitted; no scheduler to ask", None, [])
 
 
 _Point = Callable[[str, str, Cause | None, list[Quote]], CollectedPoint]
 
 
-def _ended_without_record(
-    point: _Point, logs: list[Path], cause: Cause | None, reason: str
-) -> CollectedPoint:
+def _ended_without_record(point: _Point, logs: list[Path], state: TaskState) -> CollectedPoint:
     sign = find_sign(logs)
     quotes = [Quote([sign.line], str(sign.file))] if sign else []
-    named = cause or (sign.cause if sign else None) or Cause.lost
-    return point("ERROR", f"{reason} and left no record", named, quotes)
+    quotes += [Quote(list(state.evidence))] if state.evidence else []
+    told = sign.cause if sign else None
+    cause = state.cause if state.cause not in (None, Cause.lost) else told
+    how = state.reason or f"its job ended as {state.state}"
+    return point("ERROR", f"{how}; no record was left", cause or Cause.lost, quotes)
+
+
+def _told_by_log(point: _Point, logs: list[Path], reason: str) -> CollectedPoint:
+    sign = find_sign(logs)
+    quotes = [Quote([sign.line], str(sign.file))] if sign else []
+    cause = (sign.cause if sign else None) or Cause.lost
+    return point("ERROR", f"{reason}; no record was left", cause, quotes)
 
 
 def _started_without_scheduler(
     point: _Point, attempt: FoundAttempt, logs: list[Path]
 ) -> CollectedPoint:
     sign = find_sign(logs)
-    if sign is not None and sign.cause is not None and sign.cause is not Cause.exception:
-        return _ended_without_record(point, logs, None, "its log tells how it ended")
+    if sign is not None and sign.cause not in (None, Cause.exception):
+        return _told_by_log(point, logs, "its log tells how it ended")
     if attempt.started is not None and _is_gone(attempt.started):
-        return _ended_without_record(point, logs, None, "its process is gone")
+        return _told_by_log(point, logs, "its process is gone")
     return point("RUNNING", "started; no scheduler to ask whether it still runs", None, [])
 
 

@@ -5,37 +5,31 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from jobs.cluster.collect import collect
 from jobs.cluster.collect_points import Collection
+from jobs.cluster.states import Knowledge, TaskState
 from jobs.errors import RecordError, UsageError
 from jobs.record import Cause, Outcome
 from tests.jobs.cluster.fake_ledger import FakeSweep, asked, passed_sweep, record
 
 
-@dataclass(frozen=True)
-class Said:
-    """What a scheduler says."""
-
-    state: str
-    reason: str = ""
-
-
-def gathered(tmp_path: Path, *words: str, **said: str) -> Collection:
-    def ask(jobs: list[str]) -> Mapping[str, Said]:
-        return {job.removeprefix("job"): Said(state) for job, state in answers.items()}
-
-    answers = {name.removeprefix("job"): state for name, state in said.items()}
+def gathered(
+    tmp_path: Path, *words: str, queue_error: str | None = None, **said: str
+) -> Collection:
+    """Collects; `job14_2="RUNNING"` is what the scheduler says of that task."""
+    names = {name.removeprefix("job"): word for name, word in said.items()}
+    tasks = {
+        name: TaskState(name, name, word, evidence=("sacct: x",)) for name, word in names.items()
+    }
     return collect(
         list(words) or ["latest"],
         tmp_path / "runs",
         tmp_path / "results",
-        ask_states=ask if said else None,
+        ask_states=(lambda jobs: Knowledge(tasks, queue_error)) if said or queue_error else None,
         report=False,
     )
 
@@ -67,9 +61,7 @@ def mixed_sweep(runs_dir: Path) -> FakeSweep:
 
 def test_every_planned_point_has_one_row_and_the_totals_add_up(tmp_path: Path) -> None:
     mixed_sweep(tmp_path / "runs")
-    collection = gathered(
-        tmp_path, job14_4="RUNNING", job14_5="CANCELLED by 1000", job14_6="PENDING"
-    )
+    collection = gathered(tmp_path, job14_4="RUNNING", job14_5="CANCELLED", job14_6="PENDING")
     states = [point.state for point in collection.points]
     assert states == [
         "PASSED",
@@ -90,7 +82,7 @@ def test_every_planned_point_has_one_row_and_the_totals_add_up(tmp_path: Path) -
 
 def test_a_point_without_a_record_shows_its_cause_and_the_line_of_the_log(tmp_path: Path) -> None:
     mixed_sweep(tmp_path / "runs")
-    killed = gathered(tmp_path, job14_5="CANCELLED by 1000").points[5]
+    killed = gathered(tmp_path, job14_5="CANCELLED").points[5]
     assert killed.cause == "cancelled"
     assert "CANCELLED AT" in killed.evidence[0].lines[0]
     assert killed.evidence[0].file == "jobs/14/14_5_0_log.err"
@@ -102,6 +94,17 @@ def test_a_log_alone_tells_of_an_end_where_no_scheduler_can_be_asked(tmp_path: P
     assert (collection.points[5].state, collection.points[5].cause) == ("ERROR", "cancelled")
     assert collection.points[6].state == "PENDING"
     assert "no scheduler" in collection.points[6].reason
+
+
+def test_a_job_that_the_scheduler_forgot_is_lost_unless_it_could_not_be_asked(
+    tmp_path: Path,
+) -> None:
+    mixed_sweep(tmp_path / "runs")
+    forgotten = gathered(tmp_path, job14_4="RUNNING").points[6]
+    assert (forgotten.state, forgotten.cause) == ("ERROR", "lost")
+    assert "squeue knows no job 14_6" in forgotten.reason
+    silent = gathered(tmp_path, queue_error="Unable to contact slurm controller").points[6]
+    assert silent.state == "PENDING"
 
 
 def test_the_exit_code_is_that_of_the_worst_outcome(tmp_path: Path) -> None:
