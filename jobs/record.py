@@ -10,13 +10,19 @@ from __future__ import annotations
 import json
 from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, WithJsonSchema
 
 from jobs.errors import RecordError
 
 SCHEMA_VERSION = 1
+
+# An error can be NaN or infinite, and its JSON is then a string: the schema says so too.
+Number = Annotated[
+    float,
+    WithJsonSchema({"anyOf": [{"type": "number"}, {"enum": ["NaN", "Infinity", "-Infinity"]}]}),
+]
 MAX_RECORD_BYTES = 16 * 2**20
 
 
@@ -127,20 +133,20 @@ class TensorError(Model):
     tensor: str
     reference: str = Field(description="fp32 or bf16")
     arm: str = Field(description="recipe or bf16")
-    rel_l2: float
-    worst_head_rel_l2: float | None = None
+    rel_l2: Number
+    worst_head_rel_l2: Number | None = None
     worst_head: int | None = None
-    max_abs: float
-    rmse: float
-    cosine: float
+    max_abs: Number
+    rmse: Number
+    cosine: Number
     nonfinite_count: int
-    outside_share: float | None = Field(
+    outside_share: Number | None = Field(
         default=None, description="Share outside atol + rtol * |ref|"
     )
     gate: str | None = Field(default=None, description="The rule, in words and numbers")
-    gate_low: float | None = None
-    gate_high: float | None = None
-    predicted_rel_l2: float | None = None
+    gate_low: Number | None = None
+    gate_high: Number | None = None
+    predicted_rel_l2: Number | None = None
     passed: bool | None = Field(default=None, description="None: not gated")
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -31,10 +31,10 @@ class Steppable(Protocol):
     def zero_grad(self) -> None:
         """Forgets the last iteration's gradients."""
 
-    def fprop(self) -> Tensor:
+    def fprop(self) -> Any:  # noqa: ANN401 - whatever its own bprop takes
         """One forward pass."""
 
-    def bprop(self, out_SBC: Tensor) -> None:
+    def bprop(self, out_SBC: Any, /) -> None:  # noqa: ANN401 - likewise
         """One backward pass over a fresh graph."""
 
 

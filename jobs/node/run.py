@@ -10,7 +10,8 @@ from pathlib import Path
 
 from conf.choices import Backend, Job
 from jobs.files import write_whole
-from jobs.node.attention import PathBuilder, run_attention
+from jobs.node.arms import PathBuilder
+from jobs.node.attention import run_attention
 from jobs.node.draft import Draft, iso
 from jobs.node.environment import gather_environment, transformer_engine_version
 from jobs.node.outcome import End, RefusedError, end_of_exception, end_of_refusal

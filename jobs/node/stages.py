@@ -1,0 +1,138 @@
+"""Times each stage of an arm by itself: QKV, RoPE, attention, out, forward and backward.
+
+A stage gets the tensors that it gets in a whole step, cut off from the graph before it, and a
+random gradient. The sum of the stages against the whole shows what running them together costs
+or saves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from conf.choices import Statistic
+from conf.schema import Benchmark, Point
+from jobs.node.arms import Arm
+from jobs.node.benchmark import DIRECTIONS, Collection, collect
+from jobs.node.clock import Clock
+from jobs.node.figures import stage_timing
+from jobs.node.statistics import estimate
+from jobs.record import StageTiming
+from mxfp8_attention.flops import STAGES
+from mxfp8_attention.model import Path as AttentionPath
+
+_WARMUP = 3
+_BLOCKS = 5
+
+
+@dataclass
+class Stage:
+    """One stage of one arm, ready to be timed.
+
+    Attributes:
+        name: qkv, rope, attention or out.
+        path: Whose.
+        run: Computes it from its inputs.
+        inputs: Leaves that want a gradient.
+        gradients: One for each output.
+    """
+
+    name: str
+    path: AttentionPath
+    run: Callable[..., tuple[Tensor, ...]]
+    inputs: tuple[Tensor, ...]
+    gradients: tuple[Tensor, ...]
+
+    def zero_grad(self) -> None:
+        """Forgets the gradients of the inputs and of every weight."""
+        self.path.zero_grad()
+        for leaf in self.inputs:
+            leaf.grad = None
+
+    def fprop(self) -> tuple[Tensor, ...]:
+        """The stage forward, in the arm's own context."""
+        with self.path.context():
+            return self.run(*self.inputs)
+
+    def bprop(self, outputs: tuple[Tensor, ...]) -> None:
+        """The stage backward."""
+        torch.autograd.backward(outputs, self.gradients)
+
+
+def stages_of(path: AttentionPath) -> dict[str, Stage]:
+    """Cuts an arm into its stages.
+
+    Args:
+        path: The arm.
+
+    Returns:
+        By name, in the order in which they run.
+    """
+    runs: dict[str, Callable[..., tuple[Tensor, ...]]] = {
+        "qkv": path.project,
+        "rope": path.rope,
+        "attention": lambda *qkv: (path.attend(*qkv),),
+        "out": lambda attention: (path.output(attention),),
+    }
+    generator = torch.Generator(path.x_SBC.device).manual_seed(0)
+    stages: dict[str, Stage] = {}
+    inputs = (path.x_SBC.detach(),)
+    for name in STAGES:
+        leaves = tuple(tensor.detach().requires_grad_() for tensor in inputs)
+        with path.context():
+            outputs = runs[name](*leaves)
+        gradients = tuple(
+            torch.randn(out.shape, generator=generator, device=out.device, dtype=out.dtype)
+            for out in outputs
+        )
+        stages[name] = Stage(name, path, runs[name], leaves, gradients)
+        inputs = tuple(out.detach() for out in outputs)
+        del outputs
+    return stages
+
+
+def time_stages(
+    arms: Mapping[str, Arm], point: Point, clock: Clock, say: Callable[[str], None]
+) -> list[StageTiming]:
+    """Times every stage of both arms, the arms interleaved.
+
+    Args:
+        arms: By name.
+        point: Shape, GPU and method.
+        clock: Times calls.
+        say: Tells progress.
+
+    Returns:
+        Four stages in two directions for each arm.
+    """
+    method = Benchmark(
+        name="stages",
+        warmup_min_iterations=_WARMUP,
+        warmup_max_iterations=_WARMUP,
+        blocks=_BLOCKS,
+        iterations_per_block=max(1, min(4, point.benchmark.iterations_per_block)),
+        flush_l2=point.benchmark.flush_l2,
+    )
+    cut = {name: stages_of(arm.path) for name, arm in arms.items()}
+    found: dict[str, Collection] = {}
+    for stage in STAGES:
+        pair = {name: stages[stage] for name, stages in cut.items()}
+        found[stage] = collect(pair, method, clock, lambda: False)
+        for done in cut.values():
+            del done[stage]
+    say("stages timed")
+    return [
+        stage_timing(
+            arm,
+            stage,
+            direction,
+            estimate(found[stage].samples_BI(name, direction), Statistic.median),
+            point,
+        )
+        for name, arm in arms.items()
+        for direction in DIRECTIONS
+        for stage in STAGES
+    ]
