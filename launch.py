@@ -57,7 +57,7 @@ VERBS = {
     "plan": Verb("jobs.cluster.verb_points:plan", many=True, points=True),
     "sweep": Verb("jobs.cluster.verb_points:sweep", many=True, points=True),
     "collect": Verb("jobs.cluster.verb_collect:collect", takes_ids=True),
-    "doctor": Verb("jobs.cluster.verb_doctor:doctor"),
+    "doctor": Verb("jobs.cluster.verb_doctor:doctor", points=True),
 }
 
 

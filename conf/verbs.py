@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from conf.schema import Gpu, Point
+from conf.schema import Point
 from conf.site import Cluster, Grid, Launch
 
 
@@ -38,15 +38,6 @@ class Sweep(Run):
     """Many points, by axes of a grid and of the command line."""
 
     grid: Grid = field(default_factory=Grid)
-
-
-@dataclass
-class Doctor(Places):
-    """What this machine, or a node of a cluster, can do."""
-
-    gpu: Gpu = field(default_factory=Gpu)
-    cluster: Cluster = field(default_factory=Cluster)
-    launch: Launch = field(default_factory=Launch)
 
 
 @dataclass

@@ -11,7 +11,6 @@ VERB_SCHEMAS: dict[str, type] = {
     "run": verbs.Run,
     "sweep": verbs.Sweep,
     "collect": verbs.Collect,
-    "doctor": verbs.Doctor,
 }
 
 

@@ -8,6 +8,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from jobs.cluster.ids import looks_like_target
 from jobs.errors import UsageError
 
 DEFAULT_VERB = "run"
@@ -22,11 +23,6 @@ _SHOW_ONLY = {
     "--help", "-h", "--hydra-help", "--version", "--cfg", "-c", "--info", "-i",
     "--shell-completion", "-sc",
 }  # fmt: skip
-_ID = re.compile(
-    r"""\d+(_(\d+|\[[\d,\-%:]+\]))?(\+\d+)?(\.\w+)?   # SLURM's own marks
-      | [ps]-[0-9a-f-]+ | local-[0-9a-f]+ | latest | .*/.* | \.{1,2} """,
-    re.VERBOSE,
-)
 
 
 @dataclass(frozen=True)
@@ -87,9 +83,8 @@ def parse(words: Sequence[str], verbs: Mapping[str, bool]) -> CommandLine:
         word = rest.pop(0)
         if word.startswith("-") and word != "-":
             hydra.append(word)
-            if (word in _WITH_VALUE and rest) or (
-                word in _MAY_HAVE_VALUE and rest and rest[0] in _MAY_HAVE_VALUE[word]
-            ):
+            following = _MAY_HAVE_VALUE.get(word, ())
+            if rest and (word in _WITH_VALUE or rest[0] in following):
                 hydra.append(rest.pop(0))
         elif word.startswith("~") or "=" in word:
             key = word.partition("=")[0].lstrip("+~")
@@ -97,7 +92,7 @@ def parse(words: Sequence[str], verbs: Mapping[str, bool]) -> CommandLine:
                 raise UsageError(f"{key} must be given once, got it twice; last: {word}")
             seen.add(key)
             hydra.append(word)
-        elif _ID.fullmatch(word):
+        elif looks_like_target(word):
             ids.append(word)
         else:
             raise UsageError(_unknown(word, verbs))

@@ -23,7 +23,7 @@ from conf.plain import from_plain, to_plain
 from conf.rules import problems
 from conf.schema import Point
 from conf.site import Cluster, Launch
-from conf.verbs import Run
+from conf.verbs import Places, Run
 from jobs.cluster.ledger import Ledger, PlannedPoint, Source, SweepInfo, now
 from jobs.cluster.source import CHECKOUT, source_of
 from jobs.errors import UsageError
@@ -171,7 +171,7 @@ def write_ledger(plan: Plan, ledger: Ledger, *, verb: str, command: str) -> None
         verb=verb,
         command=command,
         source=plan.source,
-        software=_software(),
+        software=software(),
         cluster=plan.config.cluster.name,
         scheduler=plan.config.cluster.scheduler.name,
         host=platform.node(),
@@ -182,9 +182,18 @@ def write_ledger(plan: Plan, ledger: Ledger, *, verb: str, command: str) -> None
     ledger.write_plan(info, plan.points)
 
 
-def runs_dir(config: Run) -> Path:
+def runs_dir(config: Places) -> Path:
     """Where sweeps lie: `runs_dir`, by default `runs/` in the checkout."""
-    return Path(config.runs_dir).expanduser().resolve() if config.runs_dir else CHECKOUT / "runs"
+    return _folder(config.runs_dir, "runs")
+
+
+def results_dir(config: Places) -> Path:
+    """Where collections lie: `results_dir`, by default `results/` in the checkout."""
+    return _folder(config.results_dir, "results")
+
+
+def _folder(named: str | None, default: str) -> Path:
+    return Path(named).expanduser().resolve() if named else CHECKOUT / default
 
 
 def _same_point(one: PlannedPoint, other: PlannedPoint) -> str:
@@ -198,7 +207,8 @@ def _words(point: PlannedPoint) -> str:
     return " ".join(f"{key}={value}" for key, value in point.choices.items()) or point.point_id
 
 
-def _software() -> dict[str, str]:
+def software() -> dict[str, str]:
+    """Versions of what the login side submits with; nothing is imported for it."""
     names = ("hydra-core", "submitit", "pydantic", "torch")
     found = {"python": sys.version.split()[0]}
     for name in names:

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from jobs.cluster.ledger import PlannedPoint
-from jobs.record import BenchmarkResult, Check, Outcome, Record, TensorError
+from jobs.perf import claimed, perf_lines, recipe_label, shown_ms
+from jobs.record import BenchmarkResult, Check, Outcome, Record, TensorError, Validation
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -68,16 +69,38 @@ def show_record(record: Record, out: Console) -> None:
         record: What an attempt left.
         out: Where it is shown.
     """
+    out.print(environment_line(record), markup=False)
     if record.capability.checks:
         out.print(_availability(record.capability.checks))
     if record.validation is not None:
-        out.print(_accuracy(record.validation.tensors, record.validation.tolerance))
+        out.print(_accuracy(record.validation))
     if record.benchmark is not None:
-        out.print(_speed(record.benchmark))
+        out.print(_speed(record.benchmark, recipe_label(record)))
         for line in [*perf_lines(record), *record.benchmark.notes]:
             out.print(harmless(line), markup=False)
         out.print()
     show_outcome(record, out)
+
+
+def environment_line(record: Record) -> str:
+    """Where a record was made, and with which libraries."""
+    found = record.environment
+    commit = (
+        f"commit {found.commit[:10]}{' (dirty)' if found.dirty else ''}" if found.commit else ""
+    )
+    words = [
+        f"job {record.identity.job_id}",
+        f"host {found.host}" if found.host else "",
+        f"GPU {found.gpu_name or 'none'}",
+        f"compute capability {found.compute_capability}" if found.compute_capability else "",
+        f"driver {found.driver}" if found.driver else "",
+        f"CUDA {found.cuda}" if found.cuda else "",
+        f"torch {found.torch}" if found.torch else "",
+        f"triton {found.triton}" if found.triton else "",
+        f"Transformer Engine {found.transformer_engine}" if found.transformer_engine else "",
+        commit,
+    ]
+    return harmless(", ".join(word for word in words if word))
 
 
 def show_outcome(record: Record, out: Console) -> None:
@@ -135,51 +158,7 @@ def ratios(record: Record) -> tuple[str, str]:
     result = record.benchmark
     if result is None:
         return "", ""
-    return _ratio(result, "fprop"), _ratio(result, "bprop")
-
-
-def perf_lines(record: Record) -> list[str]:
-    """The lines that people paste into reviews."""
-    result = record.benchmark
-    if result is None:
-        return []
-    shape = record.config.get("shape", {})
-    lines = [f"[PERF] b={shape.get('batch')} s={shape.get('seq_len')}:"]
-    arms = {arm.arm: arm for arm in result.arms}
-    for direction in ("fprop", "bprop"):
-        width = max(len(arm.precision) for arm in arms.values()) + len(f" {direction}:")
-        for name in ("bf16", *(other for other in arms if other != "bf16")):
-            if name not in arms:
-                continue
-            arm = arms[name]
-            timing = arm.fprop if direction == "fprop" else arm.bprop
-            time_ms = timing.mean_ms if result.statistic == "mean" else timing.median_ms
-            mark = "  (emulated: checks this code, not hardware)" if arm.emulated else ""
-            head = f"{arm.precision} {direction}:".ljust(width)
-            lines.append(f"  {head} {time_ms:.3f} ms  ({timing.tokens_per_s:.0f} tok/s){mark}")
-        lines.append(f"  {direction.capitalize()} {_claim(result, direction)}")
-    return lines
-
-
-def _claim(result: BenchmarkResult, direction: str) -> str:
-    speedup = result.fprop_speedup if direction == "fprop" else result.bprop_speedup
-    if speedup is None:
-        return "speedup: none claimed"
-    interval = f"[{speedup.low:.3f}, {speedup.high:.3f}]"
-    if speedup.claim == "speedup":
-        return f"speedup: {speedup.ratio:.2f}x  {result.confidence:.0%} interval {interval}"
-    if speedup.claim == "noise":
-        return f"noise: {speedup.ratio:.3f}  {result.confidence:.0%} interval {interval}"
-    return "speedup: none claimed (emulated)"
-
-
-def _ratio(result: BenchmarkResult, direction: str) -> str:
-    speedup = result.fprop_speedup if direction == "fprop" else result.bprop_speedup
-    if speedup is None:
-        return "-"
-    if speedup.claim == "speedup":
-        return f"{speedup.ratio:.2f}x"
-    return f"{speedup.ratio:.3f} noise" if speedup.claim == "noise" else "emulated"
+    return claimed(result.fprop_speedup), claimed(result.bprop_speedup)
 
 
 def _availability(checks: Sequence[Check]) -> Table:
@@ -193,44 +172,69 @@ def _availability(checks: Sequence[Check]) -> Table:
     return made
 
 
-def _accuracy(tensors: Sequence[TensorError], tolerance: str) -> Table:
+def _accuracy(validation: Validation) -> Table:
+    """A row a tensor: the recipe's error and its gate, BF16's own error beside it."""
     made = table(
-        f"Accuracy (tolerance={tolerance})",
-        *("tensor", "against", "arm", "rel L2", "worst head", "max abs", "outside", "gate", ""),
-        right=("rel L2", "worst head", "max abs", "outside"),
+        f"Accuracy: relative L2 (tolerance={validation.tolerance}"
+        + (f", prediction {validation.prediction})" if validation.prediction else ")"),
+        *("tensor", "recipe | FP32", "gate", "worst head", "BF16 | FP32", "recipe | BF16", ""),
+        right=("recipe | FP32", "gate", "worst head", "BF16 | FP32", "recipe | BF16"),
     )
-    for error in tensors:
-        verdict = {True: "ok", False: "MISSED", None: ""}[error.passed]
+    found = {(e.tensor, e.arm, e.reference): e for e in validation.tensors}
+    for name in dict.fromkeys(error.tensor for error in validation.tensors):
+        errors = [error for error in validation.tensors if error.tensor == name]
+        main = found.get((name, "recipe", "fp32"))
+        judged = [error for error in errors if error.passed is not None]
+        missed = [error for error in judged if not error.passed]
+        gated = (missed or judged or [None])[0]
+        worst = main.worst_head_rel_l2 if main else None
         made.add_row(
-            error.tensor,
-            error.reference,
-            error.arm,
-            f"{error.rel_l2:.3g}",
-            "" if error.worst_head_rel_l2 is None else f"{error.worst_head_rel_l2:.3g}",
-            f"{error.max_abs:.3g}",
-            "" if error.outside_share is None else f"{error.outside_share:.2%}",
-            error.gate or "",
-            verdict,
-            style="bold red" if error.passed is False else None,
+            name,
+            _figure(main.rel_l2 if main else None),
+            _gate(gated),
+            _figure(worst),
+            *(
+                _figure(error.rel_l2 if error else None)
+                for error in (
+                    found.get((name, "bf16", "fp32")),
+                    found.get((name, "recipe", "bf16")),
+                )
+            ),
+            "MISSED" if missed else "ok" if judged else "",
+            style="bold red" if missed else None,
         )
     return made
 
 
-def _speed(result: BenchmarkResult) -> Table:
+def _figure(value: float | None) -> str:
+    return "" if value is None else f"{value:.4f}" if 1e-4 <= abs(value) < 100 else f"{value:.2g}"
+
+
+def _gate(error: TensorError | None) -> str:
+    if error is None:
+        return ""
+    if error.outside_share is not None and error.gate_high is not None:
+        return f"{error.outside_share:.3%} outside <= {error.gate_high:.3%}"
+    if error.gate_low is not None and error.gate_high is not None:
+        return f"{error.gate_low:.4f} - {error.gate_high:.4f}"
+    return f"<= {error.gate_high:.4f}" if error.gate_high is not None else error.gate or ""
+
+
+def _speed(result: BenchmarkResult, recipe: str) -> Table:
     made = table(
         f"Time ({result.statistic}, {result.confidence:.0%} interval; {result.method})",
         *("arm", "direction", "ms", "interval", "tok/s", "TFLOP/s", "of peak"),
         right=("ms", "interval", "tok/s", "TFLOP/s", "of peak"),
     )
     for arm in result.arms:
-        name = f"{arm.precision} (emulated)" if arm.emulated else arm.precision
+        label = "BF16" if arm.arm == "bf16" else recipe
+        name = f"{label} (emulated)" if arm.emulated else label
         for direction, timing in (("fprop", arm.fprop), ("bprop", arm.bprop)):
-            time_ms = timing.mean_ms if result.statistic == "mean" else timing.median_ms
             peak = timing.share_of_peak
             made.add_row(
                 name,
                 direction,
-                f"{time_ms:.3f}",
+                f"{shown_ms(timing, result):.3f}",
                 f"{timing.low_ms:.3f} - {timing.high_ms:.3f}",
                 f"{timing.tokens_per_s:,.0f}",
                 "" if timing.tflops is None else f"{timing.tflops:.3g}",

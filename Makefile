@@ -1,0 +1,60 @@
+# What people and CI type. `make run` and `make test` set up everything that they need.
+#
+#   make run            the main job on the default: CPU, small shape, emulated MXFP8
+#   make test           the tests
+#   make check          lint, format and types, as CI runs them
+#   make faults         the long fault matrix on the test cluster
+#   make benchmarks     the figures of the README's table
+#   make lock           resolves the lock files anew
+#
+# PYTHON=...    the interpreter (3.11 or later; 3.11 first: there PyTorch's CPU build is on PyPI's path)
+# PIP_ARGS=...  passed to pip, for instance --index-url https://download.pytorch.org/whl/cpu for torch
+
+VENV ?= .venv
+PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3.14 python3; do \
+	command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	2>/dev/null && { echo $$p; break; }; done)
+PIP_ARGS ?=
+BIN := $(VENV)/bin
+ARGS ?=
+WORKERS ?= 2
+
+.PHONY: run test check format faults matrix benchmarks lock clean
+.DEFAULT_GOAL := run
+
+run: $(VENV)/.run
+	$(BIN)/python launch.py $(ARGS)
+
+test: $(VENV)/.test
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m "not matrix and not gpu and not te" $(ARGS)
+
+check: $(VENV)/.test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(VENV)/.test
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+matrix: $(VENV)/.test
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m matrix $(ARGS)
+
+$(VENV)/bin/python:
+	@test -n "$(PYTHON)" || { echo "Python 3.11 or later must be there, found none; name one: make PYTHON=/path/to/python3.11" >&2; exit 2; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip
+
+$(VENV)/.run: requirements.lock | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_ARGS) -r requirements.lock
+	@touch $@
+
+$(VENV)/.test: requirements-test.lock $(VENV)/.run
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_ARGS) -r requirements.lock -r requirements-test.lock
+	@touch $@
+
+lock:
+	$(PYTHON) tools/lock.py
+
+clean:
+	rm -rf $(VENV)

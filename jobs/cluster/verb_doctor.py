@@ -1,0 +1,74 @@
+"""The verb `doctor`: what this machine, or a node of a cluster, can do, and why not."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from conf.choices import Backend, Scheduler
+from conf.schema import Gpu
+from conf.verbs import Run
+from jobs.cluster import screen
+from jobs.cluster.command_line import Call
+from jobs.cluster.ledger import Ledger
+from jobs.cluster.local import has_sbatch, run_plan
+from jobs.cluster.plan import Ask, make_plan, runs_dir, software, write_ledger
+from jobs.cluster.source import CHECKOUT, source_of
+from jobs.record import Outcome, Record
+
+
+def doctor(asks: Sequence[Ask], call: Call) -> int:
+    """Shows what the login side and a node find, through a real probe.
+
+    Args:
+        asks: One configuration with job=probe.
+        call: The command.
+
+    Returns:
+        0 when it did its work, whatever it found; 1 if the probe ended as an ERROR.
+    """
+    config: Run = asks[0].config
+    if not any(word.startswith("gpu=") for word in call.overrides):
+        config = _whatever_is_here(config)
+    out = screen.console()
+    login = screen.table("Login side", "what", "answer")
+    for name, answer in _login(config):
+        login.add_row(name, answer)
+    out.print(login)
+    made = make_plan([Ask(config, asks[0].choices)])
+    ledger = Ledger.create(runs_dir(config))
+    write_ledger(made, ledger, verb=call.verb, command=call.command)
+    ended = run_plan(made, ledger, lambda point, record: None)
+    record: Record = ended[0][1]
+    screen.show_record(record, out)
+    for name, value in sorted(record.environment.variables.items()):
+        out.print(f"  {name}={screen.harmless(value)}", markup=False)
+    out.print(f"Records: {ledger.root}", markup=False, soft_wrap=True)
+    return 1 if record.outcome is Outcome.ERROR else 0
+
+
+def _whatever_is_here(config: Run) -> Run:
+    """On a local machine with a GPU driver, the probe takes the GPU that is there."""
+    local = config.cluster.scheduler is Scheduler.local
+    if local and Path("/dev/nvidiactl").exists():
+        gpu = Gpu(name="any", any=True)
+        return dataclasses.replace(config, gpu=gpu, backend=Backend.te)
+    return config
+
+
+def _login(config: Run) -> list[tuple[str, str]]:
+    source = source_of()
+    commit = source.commit or "no git checkout"
+    free_gib = shutil.disk_usage(CHECKOUT).free / 2**30
+    return [
+        ("Python", f"{sys.version.split()[0]} ({sys.executable})"),
+        *sorted((name, version) for name, version in software().items() if name != "python"),
+        ("commit", f"{commit}{' (dirty)' if source.dirty else ''}"),
+        ("runs_dir", str(runs_dir(config))),
+        ("free disk", f"{free_gib:.0f} GiB"),
+        ("SLURM", "sbatch is here" if has_sbatch() else "no sbatch here: only cluster=local"),
+        ("cluster", f"{config.cluster.name} ({config.cluster.scheduler.name})"),
+    ]
