@@ -15,8 +15,14 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3.14 python3; 
 	command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	2>/dev/null && { echo $$p; break; }; done)
 PIP_ARGS ?=
+LOCK_PINS := torch==2.13.0 triton==3.7.1
+LOCK_FLAGS := --quiet --strip-extras --no-emit-index-url --no-emit-trusted-host --no-emit-find-links \
+	--no-header --no-annotate --resolver=backtracking -c pins.txt
 BIN := $(VENV)/bin
 ARGS ?=
+LOCK_PINS := torch==2.13.0 triton==3.7.1
+LOCK_FLAGS := --quiet --strip-extras --no-emit-index-url --no-emit-trusted-host --no-emit-find-links \
+	--no-header --no-annotate --resolver=backtracking -c pins.txt
 WORKERS ?= 2
 
 .PHONY: run test check format faults matrix benchmarks lock clean
@@ -53,8 +59,16 @@ $(VENV)/.test: requirements-test.lock $(VENV)/.run
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_ARGS) -r requirements.lock -r requirements-test.lock
 	@touch $@
 
-lock:
-	$(PYTHON) tools/lock.py
+# Resolves pyproject.toml anew. torch stands without a local version (+cpu) and without a hash: its
+# builds differ from machine to machine, and each takes the one it can use.
+lock: $(VENV)/bin/python
+	$(BIN)/python -m venv $(VENV)/lock
+	$(VENV)/lock/bin/python -m pip install --quiet --disable-pip-version-check pip-tools
+	printf '%s\n' $(LOCK_PINS) > $(VENV)/lock/pins.txt
+	cd $(VENV)/lock && bin/pip-compile $(LOCK_FLAGS) -o ../../requirements.lock ../../pyproject.toml
+	cd $(VENV)/lock && bin/pip-compile $(LOCK_FLAGS) --extra test -c ../../requirements.lock -o ../../requirements-test.lock ../../pyproject.toml
+	sed -i.bak -E 's/^(torch==[0-9.]+)[+][a-z0-9]+/\1/; s/^(triton==.*)$$/\1 ; platform_system == "Linux"/' requirements.lock requirements-test.lock
+	rm -f requirements.lock.bak requirements-test.lock.bak
 
 clean:
 	rm -rf $(VENV)
