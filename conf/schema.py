@@ -213,10 +213,13 @@ class CalibratedTolerance(Tolerance):
     """Two-sided relative L2 against FP32, from what the emulation predicts.
 
     Attributes:
-        upper_factor: Largest allowed measured / predicted error, per tensor.
+        upper_factor: Largest allowed measured / predicted error over the whole path, per tensor.
         lower_factor: Smallest allowed one: below it, FP8 did not run.
         worst_head_upper_factor: Largest allowed one for the worst head.
         worst_head_lower_factor: Smallest allowed one for the worst head.
+        stage_upper_factor: Largest allowed one for one stage on the arm's own inputs.
+        stage_lower_factor: Smallest allowed one there.
+        seed_deviations: Standard deviations over seeds that each bound is widened by.
         bf16_rel_l2: Error up to which a tensor counts as BF16's own rounding.
     """
 
@@ -225,6 +228,9 @@ class CalibratedTolerance(Tolerance):
     lower_factor: float = 0.8
     worst_head_upper_factor: float = 1.5
     worst_head_lower_factor: float = 0.6
+    stage_upper_factor: float = 1.15
+    stage_lower_factor: float = 0.85
+    seed_deviations: float = 4.0
     bf16_rel_l2: float = 0.02
 
 

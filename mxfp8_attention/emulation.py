@@ -16,9 +16,9 @@ from conf.schema import Recipe
 from mxfp8_attention.emulation_attention import (
     AttentionMask,
     AttentionRules,
-    attention_numerics,
     emulated_attention,
 )
+from mxfp8_attention.emulation_attention_numerics import attention_numerics
 from mxfp8_attention.emulation_linear import EmulatedLinear, linear_numerics
 from mxfp8_attention.model import NORM_EPS, Case, Path
 

@@ -4,117 +4,26 @@
     backward  P = softmax(S),   dV = round(P)^T dO,   dP = dO v^T,   delta = sum(O dO)
               dS = scale P (dP - delta),   dQ = round(dS) k,   dK = round(dS)^T q
 
-MXFP8: q, k (S) and dO, v (dP) have their blocks along d; v (O), dO (dV), k (dQ) and q (dK) along
-s; dS is quantized along s_kv for dQ and along s_q for dK. P gets a fixed power of two instead of
-block scales: 16 forward, where the running maximum m may lag behind the true one, 256 backward.
-Source: NVIDIA/cudnn-frontend, test/python/sdpa/mxfp8_ref.py; tiles of 128 keys, threshold 4.
-Its threshold is read in powers of two here: e^4 x 16 would exceed E4M3's 448.
-
+The running maximum m goes over tiles of 128 keys, as in an online softmax. Heads run in pieces;
+each is computed over whole rows, so one head is the least that must fit.
 Axes: S tokens, B batch, H heads, D width of a head, N = B * H, Q queries, K keys.
 """
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import torch
 from torch import Tensor
 
-from conf.schema import MxFp8Recipe, Recipe
-from mxfp8_attention.emulation_linear import gradient_format
-from mxfp8_attention.emulation_rounding import Rounding, fixed_scale, mx_col, mx_row, to_bf16
+from mxfp8_attention.emulation_attention_numerics import AttentionNumerics
 from mxfp8_attention.head_pieces import head_pieces, to_NSD, to_SBHD
 from mxfp8_attention.matmul_precision import matmul_precision
 
 KEY_TILE = 128
-LAZY_RESCALE_THRESHOLD = 4 * math.log(2)
-P_SCALE_FORWARD = 16.0
-P_SCALE_BACKWARD = 256.0
 # [s_q, s_kv] FP32 tensors of one head alive at once, in backward.
 PLANES = 7
-
-
-@dataclass(frozen=True)
-class AttentionNumerics:
-    """How each operand of attention's products is rounded; every field maps a tensor to FP32.
-
-    Attributes:
-        q_score: Of q [n, q, d] in S.
-        k_score: Of k [n, k, d] in S.
-        p_forward: Of exp(S - m) [n, q, k] in O.
-        v_out: Of v [n, k, d] in O.
-        dout_dp: Of dO [n, q, d] in dP.
-        v_dp: Of v [n, k, d] in dP.
-        p_backward: Of P [n, q, k] in dV.
-        dout_dv: Of dO [n, q, d] in dV.
-        ds_dq: Of dS [n, q, k] in dQ.
-        k_dq: Of k [n, k, d] in dQ.
-        ds_dk: Of dS [n, q, k] in dK.
-        q_dk: Of q [n, q, d] in dK.
-        rescale_threshold: How far, in nats, a tile's maximum must exceed the running one before
-            that follows it.
-    """
-
-    q_score: Rounding
-    k_score: Rounding
-    p_forward: Rounding
-    v_out: Rounding
-    dout_dp: Rounding
-    v_dp: Rounding
-    p_backward: Rounding
-    dout_dv: Rounding
-    ds_dq: Rounding
-    k_dq: Rounding
-    ds_dk: Rounding
-    q_dk: Rounding
-    rescale_threshold: float = 0.0
-
-
-BF16_NUMERICS = AttentionNumerics(
-    q_score=to_bf16,
-    k_score=to_bf16,
-    p_forward=to_bf16,
-    v_out=to_bf16,
-    dout_dp=to_bf16,
-    v_dp=to_bf16,
-    p_backward=to_bf16,
-    dout_dv=to_bf16,
-    ds_dq=to_bf16,
-    k_dq=to_bf16,
-    ds_dk=to_bf16,
-    q_dk=to_bf16,
-)
-
-
-def attention_numerics(recipe: Recipe) -> AttentionNumerics:
-    """A recipe's operands; BF16 where the recipe leaves attention alone.
-
-    Args:
-        recipe: Any recipe.
-
-    Returns:
-        The roundings of attention's products.
-    """
-    if not isinstance(recipe, MxFp8Recipe) or not recipe.fp8_dpa:
-        return BF16_NUMERICS
-    gradient = gradient_format(recipe.format)
-    return AttentionNumerics(
-        q_score=mx_row(),
-        k_score=mx_row(),
-        p_forward=fixed_scale(P_SCALE_FORWARD),
-        v_out=mx_col(),
-        dout_dp=mx_row(gradient),
-        v_dp=mx_row(),
-        p_backward=fixed_scale(P_SCALE_BACKWARD),
-        dout_dv=mx_col(gradient),
-        ds_dq=mx_row(gradient),
-        k_dq=mx_col(),
-        ds_dk=mx_col(gradient),
-        q_dk=mx_col(),
-        rescale_threshold=LAZY_RESCALE_THRESHOLD,
-    )
 
 
 @dataclass(frozen=True)
@@ -160,10 +69,10 @@ def forward_NSD(q: Tensor, k: Tensor, v: Tensor, rules: AttentionRules) -> tuple
         rules: Scale, mask and roundings.
 
     Returns:
-        bf16 output [n, s_q, d_v], and FP32 log(sum(exp(S))) [n, s_q, 1] for backward.
+        FP32 output [n, s_q, d_v], and FP32 log(sum(exp(S))) [n, s_q, 1] for backward.
     """
     numerics = rules.numerics
-    scores = _scores_NQK(q, k, rules)
+    scores = _scores(q, k, rules)
     tiles = torch.split(scores, KEY_TILE, dim=-1)
     used = _running_maxima(tiles, numerics.rescale_threshold)
     last = used[-1]
@@ -177,7 +86,7 @@ def forward_NSD(q: Tensor, k: Tensor, v: Tensor, rules: AttentionRules) -> tuple
         total += p.sum(dim=-1, keepdim=True) * correction
         target.copy_(numerics.p_forward(p) * correction)
     out = (weights @ numerics.v_out(v)) / total
-    return out.to(torch.bfloat16), last + total.log()
+    return out, last + total.log()
 
 
 def backward_NSD(
@@ -204,20 +113,32 @@ def backward_NSD(
         FP32 dq, dk, dv in the shapes of q, k, v.
     """
     numerics = rules.numerics
-    p = _scores_NQK(q, k, rules).sub_(log_sum).exp_()
+    p = _probabilities(q, k, log_sum, rules)
     dv = numerics.p_backward(p).mT @ numerics.dout_dv(dout)
-    delta = (out.to(torch.float32) * dout.to(torch.float32)).sum(dim=-1, keepdim=True)
-    ds = (numerics.dout_dp(dout) @ numerics.v_dp(v).mT).sub_(delta).mul_(p).mul_(rules.scale)
-    del p
+    ds = _score_gradient(p, v, out, dout, rules)
     dq = numerics.ds_dq(ds) @ numerics.k_dq(k)
     dk = numerics.ds_dk(ds).mT @ numerics.q_dk(q)
     return dq, dk, dv
 
 
-def _scores_NQK(q: Tensor, k: Tensor, rules: AttentionRules) -> Tensor:
+def _scores(q: Tensor, k: Tensor, rules: AttentionRules) -> Tensor:
     """Scaled and masked scores in FP32."""
     scores = rules.numerics.q_score(q) @ rules.numerics.k_score(k).mT
     return rules.mask.apply_(scores.mul_(rules.scale))
+
+
+def _probabilities(q: Tensor, k: Tensor, log_sum: Tensor, rules: AttentionRules) -> Tensor:
+    return _scores(q, k, rules).sub_(log_sum).exp_()
+
+
+def _score_gradient(
+    p: Tensor, v: Tensor, out: Tensor, dout: Tensor, rules: AttentionRules
+) -> Tensor:
+    """Return dS in FP32; overwrites p."""
+    numerics = rules.numerics
+    delta = (out.to(torch.float32) * numerics.dout_delta(dout)).sum(dim=-1, keepdim=True)
+    dp = (numerics.dout_dp(dout) @ numerics.v_dp(v).mT).sub_(delta)
+    return p.mul_(dp).mul_(rules.scale)
 
 
 def _running_maxima(tiles: tuple[Tensor, ...], threshold: float) -> list[Tensor]:
@@ -263,23 +184,20 @@ class _Context(Protocol):
 
 class _Attention(torch.autograd.Function):
     @staticmethod
-    def forward(
-        ctx: _Context,
-        q: Tensor,
-        k: Tensor,
-        v: Tensor,
-        rules: AttentionRules,
-    ) -> Tensor:
+    def forward(ctx: _Context, q: Tensor, k: Tensor, v: Tensor, rules: AttentionRules) -> Tensor:
+        rules = replace(rules, numerics=rules.numerics.for_inputs(q, k, v))
         ctx.rules = rules
         q_NSD, k_NSD, v_NSD = to_NSD(q), to_NSD(k), to_NSD(v)
         heads, seq_len_q = q_NSD.shape[:2]
-        out_NSD = torch.empty((heads, seq_len_q, v.shape[-1]), dtype=q.dtype, device=q.device)
+        out_NSD = torch.empty(
+            (heads, seq_len_q, v.shape[-1]), dtype=torch.float32, device=q.device
+        )
         log_sum = torch.empty((heads, seq_len_q, 1), dtype=torch.float32, device=q.device)
         with matmul_precision(exact_in_tf32=False):
             for piece in head_pieces(heads, seq_len_q, k.shape[0], PLANES, q.device):
-                out_NSD[piece], log_sum[piece] = forward_NSD(
-                    q_NSD[piece], k_NSD[piece], v_NSD[piece], rules
-                )
+                inputs = (q_NSD[piece], k_NSD[piece], v_NSD[piece])
+                out_NSD[piece], log_sum[piece] = forward_NSD(*inputs, rules)
+        out_NSD = rules.numerics.out(out_NSD).to(torch.bfloat16)
         ctx.save_for_backward(q, k, v, out_NSD, log_sum)
         return to_SBHD(out_NSD, q.shape[1]).contiguous()
 
@@ -287,10 +205,20 @@ class _Attention(torch.autograd.Function):
     def backward(ctx: _Context, dout: Tensor) -> tuple[Tensor | None, ...]:
         q, k, v, out_NSD, log_sum = ctx.saved_tensors
         q_NSD, k_NSD, v_NSD, dout_NSD = (to_NSD(tensor) for tensor in (q, k, v, dout))
-        grads_NSD = tuple(torch.empty_like(tensor) for tensor in (q_NSD, k_NSD, v_NSD))
-        heads, seq_len_q = out_NSD.shape[:2]
+        grads_NSD = (torch.empty_like(q_NSD), torch.empty_like(k_NSD), torch.empty_like(v_NSD))
+        pieces = list(head_pieces(len(q_NSD), q.shape[0], k.shape[0], PLANES, q.device))
+
+        def ds_amax() -> Tensor:
+            amax = log_sum.new_zeros(())
+            for piece in pieces:
+                p = _probabilities(q_NSD[piece], k_NSD[piece], log_sum[piece], ctx.rules)
+                ds = _score_gradient(p, v_NSD[piece], out_NSD[piece], dout_NSD[piece], ctx.rules)
+                amax = torch.maximum(amax, ds.abs_().amax())
+            return amax
+
         with matmul_precision(exact_in_tf32=False):
-            for piece in head_pieces(heads, seq_len_q, k.shape[0], PLANES, q.device):
+            rules = replace(ctx.rules, numerics=ctx.rules.numerics.for_gradient(dout, ds_amax))
+            for piece in pieces:
                 gradients = backward_NSD(
                     q_NSD[piece],
                     k_NSD[piece],
@@ -298,8 +226,9 @@ class _Attention(torch.autograd.Function):
                     out_NSD[piece],
                     log_sum[piece],
                     dout_NSD[piece],
-                    ctx.rules,
+                    rules,
                 )
                 for target, gradient in zip(grads_NSD, gradients, strict=True):
                     target[piece] = gradient
+        rules.numerics.round_gradients(grads_NSD)
         return (*(to_SBHD(grad, q.shape[1]) for grad in grads_NSD), None)

@@ -19,6 +19,11 @@ Rounding = Callable[[Tensor], Tensor]
 BLOCK_128 = 128
 
 
+def to_fp32(x: Tensor) -> Tensor:
+    """Leave the values alone."""
+    return x.to(torch.float32)
+
+
 def to_bf16(x: Tensor) -> Tensor:
     """Round to bf16."""
     return x.to(torch.bfloat16).to(torch.float32)
@@ -34,18 +39,29 @@ def mx_col(fmt: Fp8Format = Fp8Format.E4M3) -> Rounding:
     return lambda x: fake_quantize(x, -2, fmt)
 
 
-def fixed_scale(scale: float, fmt: Fp8Format = Fp8Format.E4M3) -> Rounding:
+def fixed_scale(scale: float | Tensor, fmt: Fp8Format = Fp8Format.E4M3) -> Rounding:
     """FP8 after multiplying by a constant; too large values saturate.
 
     Args:
         scale: A power of two, unless the product that follows is not to be exact in TF32.
         fmt: Element format.
     """
-    return lambda x: _fp8(x.to(torch.float32) * scale, fmt) / scale
+    return lambda x: _fp8(x.to(torch.float32) * scale, fmt).div_(scale)
+
+
+def tensor_scale(amax: Tensor, fmt: Fp8Format, margin: int = 0) -> Tensor:
+    """The scale of a whole tensor: largest FP8 value / largest |x| / 2^margin, 1 for zeros.
+
+    Args:
+        amax: The largest |x|.
+        fmt: Element format.
+        margin: Powers of two left free above it.
+    """
+    return _scale(amax.to(torch.float32), fmt) / float(2**margin)
 
 
 def per_tensor(fmt: Fp8Format = Fp8Format.E4M3, margin: int = 0) -> Rounding:
-    """FP8 with one scale, largest FP8 value / largest |x| / 2^margin.
+    """FP8 with one scale for the whole tensor, taken from the tensor itself.
 
     This is current scaling; delayed scaling is the same once its history holds this very tensor.
 
@@ -53,12 +69,7 @@ def per_tensor(fmt: Fp8Format = Fp8Format.E4M3, margin: int = 0) -> Rounding:
         fmt: Element format.
         margin: Powers of two left free above the largest value.
     """
-
-    def rounding(x: Tensor) -> Tensor:
-        scale = _scale(_amax(x), fmt) / float(2**margin)
-        return _fp8(x.to(torch.float32) * scale, fmt) / scale
-
-    return rounding
+    return lambda x: fixed_scale(tensor_scale(x.abs().amax(), fmt, margin), fmt)(x)
 
 
 def block_1x128(axis: int, fmt: Fp8Format = Fp8Format.E4M3) -> Rounding:
@@ -80,11 +91,7 @@ def _blockwise(x: Tensor, axes: tuple[int, ...], fmt: Fp8Format) -> Tensor:
     scale = torch.exp2(torch.floor(torch.log2(_scale(amax, fmt))))
     for axis in axes:
         scale = scale.repeat_interleave(BLOCK_128, dim=axis).narrow(axis, 0, x.shape[axis])
-    return _fp8(x * scale, fmt) / scale
-
-
-def _amax(x: Tensor) -> Tensor:
-    return x.abs().amax().to(torch.float32)
+    return _fp8(x * scale, fmt).div_(scale)
 
 
 def _scale(amax: Tensor, fmt: Fp8Format) -> Tensor:
@@ -94,4 +101,4 @@ def _scale(amax: Tensor, fmt: Fp8Format) -> Tensor:
 
 def _fp8(scaled: Tensor, fmt: Fp8Format) -> Tensor:
     # The cast's own treatment of overflow differs between versions of torch.
-    return scaled.clamp(-fmt.largest, fmt.largest).to(fmt.dtype).to(torch.float32)
+    return scaled.clamp_(-fmt.largest, fmt.largest).to(fmt.dtype).to(torch.float32)

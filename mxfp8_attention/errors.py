@@ -14,7 +14,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from conf.choices import Projection
 from conf.schema import Shape
 
 # Bounds each FP32 temporary to 64 MiB.
@@ -28,7 +27,8 @@ class TensorErrors:
     Attributes:
         rel_l2: ||actual - reference|| / ||reference||; 0 for two zeros, infinite against zeros.
         worst_head_rel_l2: The largest such ratio of one head, None for a tensor without heads.
-        worst_head: That head.
+        worst_head: That head; the number of heads stands for the shared rotary key, where it has
+            rows of its own (split layout).
         max_abs: Largest |actual - reference|.
         rmse: Root of the mean square of actual - reference.
         cosine: Of the angle between the two; 1 for two zeros, 0 where only one is zero.
@@ -49,7 +49,7 @@ class TensorErrors:
 
 @dataclass
 class _Sums:
-    """What the pieces of a tensor add up to; per head where it is a vector."""
+    """What the pieces of a tensor add up to; FP64, error and reference for each head."""
 
     error: Tensor
     reference: Tensor
@@ -61,44 +61,38 @@ class _Sums:
 
 
 def head_views(name: str, tensor: Tensor, shape: Shape) -> tuple[list[Tensor], list[Tensor]]:
-    """Part a tensor of `Path.step` by heads.
+    """Part a tensor of a step by heads.
 
     Args:
-        name: q, k, v, attention, out, dx, or d<weight>.
-        tensor: It, as `step` returns it.
+        name: Its name in `Path.step` or `stage_errors`; a gradient's starts with d.
+        tensor: It.
         shape: The layer.
 
     Returns:
-        Views with the heads as their first axis, and what belongs to no head. Together they hold
-        every element once.
+        Views with the heads as their first axis, and what belongs to no head: a whole tensor
+        without heads, or the shared rotary key's part. Together they hold every element once.
     """
-    heads = shape.num_heads
-    qk, nope, v = shape.head_dim_qk, shape.head_dim_nope, shape.head_dim_v
-    if name in ("q", "k", "v"):
+    heads, qk, v = shape.num_heads, shape.head_dim_qk, shape.head_dim_v
+    own_name = name.removeprefix("d")
+    if own_name in ("q", "k", "v"):
         return [tensor.movedim(2, 0)], []
-    if name == "attention":
-        return [torch.unflatten(tensor, -1, (heads, v)).movedim(2, 0)], []
-    if name == "dout_weight":
-        return [torch.unflatten(tensor, -1, (heads, v)).movedim(1, 0)], []
-    layer, _, kind = name.removeprefix("d").rpartition("_")
-    if kind in ("weight", "bias") and layer in ("qkv", "q", "kv"):
-        fused = shape.projection is Projection.fused
-        widths = {"qkv": [qk, qk, v], "q": [qk], "kv": [nope + v]}[layer]
-        parts = (
-            list(
-                tensor[: heads * sum(widths)].split_with_sizes([heads * width for width in widths])
-            )
-            if fused
-            else []
-        )
-        if not fused:
-            parts = [tensor[: heads * widths[0]]]
-        shared = tensor[heads * sum(widths) :]
-        by_head = [torch.unflatten(part, 0, (heads, -1)) for part in parts]
-        return by_head, [shared] if len(shared) else []
-    return [], [tensor]
+    if own_name in ("attention", "out_weight"):
+        return [torch.unflatten(tensor, -1, (heads, v)).movedim(-2, 0)], []
+    # The projections' outputs have their columns by head, weights and biases their rows.
+    layer = own_name.removesuffix("_proj").removesuffix("_weight").removesuffix("_bias")
+    axis = 0 if own_name.endswith(("_weight", "_bias")) else -1
+    widths = {"qkv": (qk, qk, v), "q": (qk,), "kv": (shape.head_dim_nope + v,)}.get(layer)
+    if widths is None:
+        return [], [tensor]
+    sizes = [heads * width for width in widths]
+    shared_size = tensor.shape[axis] - sum(sizes)
+    *parts, shared = tensor.split_with_sizes([*sizes, shared_size], dim=axis)
+    views = [torch.unflatten(part, axis, (heads, -1)) for part in parts]
+    by_head = [view.movedim(0 if axis == 0 else -2, 0) for view in views]
+    return by_head, [shared] if shared_size else []
 
 
+@torch.no_grad()
 def tensor_errors(
     name: str,
     actual: Tensor,
@@ -132,31 +126,30 @@ def tensor_errors(
     by_head, shared = head_views(name, actual, shape)
     by_head_reference, shared_reference = head_views(name, reference, shape)
     bounds = None if atol is None or rtol is None else (atol, rtol)
-    total = _new_sums(1, actual.device)
-    heads = _new_sums(shape.num_heads, actual.device) if by_head else None
-    for view, view_reference in zip(by_head, by_head_reference, strict=True):
-        assert heads is not None
-        _accumulate(heads, view, view_reference, bounds)
+    sums = _new_sums(1 if shared else 0, actual.device)
     for part, part_reference in zip(shared, shared_reference, strict=True):
-        _accumulate(total, part.unsqueeze(0), part_reference.unsqueeze(0), bounds)
+        _accumulate(sums, part.unsqueeze(0), part_reference.unsqueeze(0), bounds)
     worst_head = worst = None
-    if heads is not None:
-        ratios = _ratios(heads.error, heads.reference)
+    if by_head:
+        heads = _new_sums(shape.num_heads, actual.device)
+        for view, view_reference in zip(by_head, by_head_reference, strict=True):
+            _accumulate(heads, view, view_reference, bounds)
+        sums = _joined(heads, sums)
+        ratios = _ratios(sums.error, sums.reference)
         # NaN is the worst that a head can be.
         worst_head = int(ratios.nan_to_num(nan=torch.inf, posinf=torch.inf).argmax())
         worst = float(ratios[worst_head])
-        total = _joined(total, heads)
     count = max(actual.numel(), 1)
-    error, norm = float(total.error.sum()), float(total.reference.sum())
+    error, norm = sums.error.sum(), sums.reference.sum()
     return TensorErrors(
-        rel_l2=float(_ratios(total.error.sum(), total.reference.sum())),
+        rel_l2=float(_ratios(error, norm)),
         worst_head_rel_l2=worst,
         worst_head=worst_head,
-        max_abs=total.max_abs,
-        rmse=math.sqrt(error / count),
-        cosine=_cosine(total.product, total.actual, norm),
-        nonfinite_count=total.nonfinite,
-        outside_share=None if bounds is None else total.outside / count,
+        max_abs=sums.max_abs,
+        rmse=math.sqrt(float(error) / count),
+        cosine=_cosine(sums.product, sums.actual, float(norm)),
+        nonfinite_count=sums.nonfinite,
+        outside_share=None if bounds is None else sums.outside / count,
     )
 
 
@@ -208,9 +201,7 @@ def _accumulate(
         sums.actual += float(a.square().sum(dtype=torch.float64))
         sums.product += float((a * r).sum(dtype=torch.float64))
         magnitude = error.abs()
-        largest = float(magnitude.amax())
-        # Python's max() drops a NaN that comes second.
-        sums.max_abs = largest if math.isnan(largest) else max(largest, sums.max_abs)
+        sums.max_abs = _larger(sums.max_abs, float(magnitude.amax()))
         sums.nonfinite += int((~a.isfinite()).sum())
         if bounds is not None:
             inside = magnitude <= bounds[0] + bounds[1] * r.abs()
@@ -230,20 +221,22 @@ def _pieces(actual: Tensor, reference: Tensor) -> Iterator[tuple[Tensor, Tensor]
         yield piece.flatten(1), expected.flatten(1)
 
 
-def _joined(total: _Sums, heads: _Sums) -> _Sums:
+def _joined(heads: _Sums, shared: _Sums) -> _Sums:
+    """The heads' sums with the shared part's appended as one head more."""
     return _Sums(
-        error=total.error + heads.error.sum(),
-        reference=total.reference + heads.reference.sum(),
-        actual=total.actual + heads.actual,
-        product=total.product + heads.product,
-        max_abs=(
-            math.nan
-            if math.isnan(total.max_abs + heads.max_abs)
-            else max(total.max_abs, heads.max_abs)
-        ),
-        nonfinite=total.nonfinite + heads.nonfinite,
-        outside=total.outside + heads.outside,
+        error=torch.cat((heads.error, shared.error)),
+        reference=torch.cat((heads.reference, shared.reference)),
+        actual=heads.actual + shared.actual,
+        product=heads.product + shared.product,
+        max_abs=_larger(heads.max_abs, shared.max_abs),
+        nonfinite=heads.nonfinite + shared.nonfinite,
+        outside=heads.outside + shared.outside,
     )
+
+
+def _larger(a: float, b: float) -> float:
+    """The larger of two, NaN if one is: max() would drop a NaN that comes second."""
+    return math.nan if math.isnan(a + b) else max(a, b)
 
 
 def _ratios(error: Tensor, reference: Tensor) -> Tensor:

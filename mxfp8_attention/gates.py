@@ -21,6 +21,7 @@ RECIPE_ARM = "recipe"
 BF16_ARM = "bf16"
 FP32_REFERENCE = "fp32"
 BF16_REFERENCE = "bf16"
+STAGE_REFERENCE = "stage"
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class Verdict:
     Attributes:
         tensor: Its name.
         arm: recipe or bf16.
-        reference: fp32 or bf16.
+        reference: fp32, bf16 or stage.
         gate: The rule in words and numbers; None: nothing is decided here.
         low: Lower bound of the relative L2, None where there is none.
         high: Upper bound: of the relative L2 under calibrated, of the share outside under seed.
@@ -86,7 +87,7 @@ def judge(
     Args:
         tolerance: The rule.
         arm: recipe or bf16.
-        reference: fp32 or bf16.
+        reference: fp32, bf16, or stage for what `stage_errors` returns.
         errors: By tensor.
         prediction: What `calibrated` needs.
 
@@ -112,57 +113,55 @@ def failures(verdicts: list[Verdict]) -> list[str]:
 
 
 def calibrated_bounds(
-    tolerance: CalibratedTolerance, arm: str, tensor: str, prediction: Prediction
+    tolerance: CalibratedTolerance, own: Expected, bf16: Expected, reference: str
 ) -> tuple[Bounds, Bounds | None]:
     """The bounds of a tensor and of its worst head.
 
     Args:
         tolerance: The factors.
-        arm: recipe or bf16.
-        tensor: Its name.
-        prediction: What to expect.
+        own: What the arm's error should be.
+        bf16: What the BF16 arm's should be.
+        reference: fp32 or stage.
 
     Returns:
         Bounds of the relative L2 of the tensor, and of its worst head where it has heads.
-
-    Raises:
-        ValueError: The tensor is not predicted.
     """
-    if tensor not in prediction.tensors:
-        known = ", ".join(prediction.tensors)
-        raise ValueError(f"tensor must be one that is predicted ({known}), got {tensor}")
-    expected = prediction.tensors[tensor]
-    own = expected.recipe if arm == RECIPE_ARM else expected.bf16
-    whole = _bounds(
-        tolerance,
-        own.rel_l2,
-        expected.bf16.rel_l2,
-        tolerance.lower_factor,
-        tolerance.upper_factor,
-    )
+    if reference == STAGE_REFERENCE:
+        factors = head_factors = (tolerance.stage_lower_factor, tolerance.stage_upper_factor)
+    else:
+        factors = (tolerance.lower_factor, tolerance.upper_factor)
+        head_factors = (tolerance.worst_head_lower_factor, tolerance.worst_head_upper_factor)
+    floor = tolerance.bf16_rel_l2
+
+    def bounds(
+        error: float, deviation: float, bf16_error: float, lower: float, upper: float
+    ) -> Bounds:
+        seeds = 1 + tolerance.seed_deviations * deviation
+        if error <= floor:
+            return Bounds(None, max(floor, error * upper * seeds))
+        low = error * lower / seeds
+        # A bound that BF16 passes as well proves nothing.
+        return Bounds(low if low > bf16_error * upper else None, error * upper * seeds)
+
+    whole = bounds(own.rel_l2, own.deviation, bf16.rel_l2, *factors)
     if own.worst_head_rel_l2 is None:
         return whole, None
-    head = _bounds(
-        tolerance,
-        own.worst_head_rel_l2,
-        _worst(expected.bf16),
-        tolerance.worst_head_lower_factor,
-        tolerance.worst_head_upper_factor,
-    )
-    return whole, head
+    bf16_head = math.inf if bf16.worst_head_rel_l2 is None else bf16.worst_head_rel_l2
+    return whole, bounds(own.worst_head_rel_l2, own.worst_head_deviation, bf16_head, *head_factors)
 
 
-def _bounds(
-    tolerance: CalibratedTolerance, own: float, bf16: float, lower: float, upper: float
-) -> Bounds:
-    high = max(upper * own, tolerance.bf16_rel_l2 if own <= tolerance.bf16_rel_l2 else 0.0)
-    low = lower * own
-    # A bound that BF16 passes as well proves nothing.
-    return Bounds(low if low > upper * bf16 and own > tolerance.bf16_rel_l2 else None, high)
-
-
-def _worst(expected: Expected) -> float:
-    return math.inf if expected.worst_head_rel_l2 is None else expected.worst_head_rel_l2
+def _expected(
+    prediction: Prediction | None, tensor: str, arm: str, reference: str
+) -> tuple[Expected, Expected]:
+    """What the arm's error and the BF16 arm's should be."""
+    if prediction is None:
+        raise ValueError("tolerance=calibrated must have a prediction, got none")
+    tensors = prediction.stages if reference == STAGE_REFERENCE else prediction.tensors
+    if tensor not in tensors:
+        known = ", ".join(tensors)
+        raise ValueError(f"tensor must be one that is predicted ({known}), got {tensor}")
+    row = tensors[tensor]
+    return (row.recipe if arm == RECIPE_ARM else row.bf16), row.bf16
 
 
 def _verdict(
@@ -176,13 +175,10 @@ def _verdict(
     complaints: list[str | None] = []
     gates: list[str] = []
     low = high = predicted = None
-    if isinstance(tolerance, CalibratedTolerance) and reference == FP32_REFERENCE:
-        if prediction is None:
-            raise ValueError("tolerance=calibrated must have a prediction, got none")
-        whole, head = calibrated_bounds(tolerance, arm, tensor, prediction)
-        low, high = whole.low, whole.high
-        own = prediction.tensors[tensor]
-        predicted = (own.recipe if arm == RECIPE_ARM else own.bf16).rel_l2
+    if isinstance(tolerance, CalibratedTolerance) and reference != BF16_REFERENCE:
+        own, bf16 = _expected(prediction, tensor, arm, reference)
+        whole, head = calibrated_bounds(tolerance, own, bf16, reference)
+        low, high, predicted = whole.low, whole.high, own.rel_l2
         gates.append(str(whole) % "rel_l2")
         complaints.append(whole.complaint("rel_l2", error.rel_l2))
         if head is not None and error.worst_head_rel_l2 is not None:

@@ -155,8 +155,18 @@ def yarn_parameters(shape: Shape) -> YarnParameters | None:
 
 @dataclass(frozen=True)
 class Activations:
-    """What one forward pass computed, still attached to its graph."""
+    """What one forward pass computed, still attached to its graph.
 
+    Attributes:
+        projected: What `Path.project` returned.
+        q_SBHD: Rotated queries, as attention gets them.
+        k_SBHD: Rotated keys.
+        v_SBHD: Values.
+        attention_SBD: What attention returned.
+        out_SBC: The layer's output.
+    """
+
+    projected: tuple[Tensor, ...]
     q_SBHD: Tensor
     k_SBHD: Tensor
     v_SBHD: Tensor
@@ -227,10 +237,11 @@ class Path(ABC):
     def forward(self) -> Activations:
         """One forward pass, all of its stages kept."""
         with self.context():
-            q, k, v = self.rope(*self.project(self.x_SBC))
+            projected = self.project(self.x_SBC)
+            q, k, v = self.rope(*projected)
             attention = self.attend(q, k, v)
             out = self.output(attention)
-        return Activations(q, k, v, attention, out)
+        return Activations(projected, q, k, v, attention, out)
 
     def fprop(self) -> Tensor:
         """One forward pass, [s, b, hidden]."""

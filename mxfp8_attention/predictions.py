@@ -7,16 +7,15 @@ computed on the node, from other seeds than the point's, for what is not stored.
 
 from __future__ import annotations
 
-import dataclasses
 import json
-from collections.abc import Callable, Mapping, Sequence
+import statistics
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path as FilePath
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from conf.choices import RopeTable
 from conf.plain import from_plain, to_plain
@@ -25,11 +24,12 @@ from mxfp8_attention.emulation import EmulatedPath
 from mxfp8_attention.errors import TensorErrors, step_errors
 from mxfp8_attention.model import make_case
 from mxfp8_attention.reference import ReferencePath
+from mxfp8_attention.stages import stage_errors
 
 STORE = FilePath(__file__).with_name("predictions.json")
 # Raised whenever the emulation's numerics change; entries of another version are not used.
 EMULATION_VERSION = 1
-DEFAULT_SEEDS = 2
+DEFAULT_SEEDS = 3
 
 _SHAPE_FIELDS = (
     "batch",
@@ -58,15 +58,15 @@ class Expected:
 
     Attributes:
         rel_l2: Mean relative L2 error.
-        rel_l2_spread: (largest - smallest) / mean.
+        deviation: Standard deviation of it over the seeds, as a share of the mean.
         worst_head_rel_l2: Mean of each seed's worst head, None for a tensor without heads.
-        worst_head_rel_l2_spread: (largest - smallest) / mean of it.
+        worst_head_deviation: Likewise.
     """
 
     rel_l2: float
-    rel_l2_spread: float = 0.0
+    deviation: float = 0.0
     worst_head_rel_l2: float | None = None
-    worst_head_rel_l2_spread: float | None = None
+    worst_head_deviation: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -85,17 +85,32 @@ class TensorPrediction:
 
 
 @dataclass(frozen=True)
+class StagePrediction:
+    """One stage's own expected error, against FP32 on the same inputs.
+
+    Attributes:
+        recipe: Of the recipe's arm.
+        bf16: Of the BF16 arm.
+    """
+
+    recipe: Expected
+    bf16: Expected
+
+
+@dataclass(frozen=True)
 class Prediction:
     """What to expect of every tensor of a step.
 
     Attributes:
         tensors: By their names in `Path.step`.
+        stages: By their names in `stage_errors`.
         seeds: The seeds that were averaged over.
         source: stored, or predicted on the node.
         device: Where it was computed.
     """
 
     tensors: dict[str, TensorPrediction]
+    stages: dict[str, StagePrediction]
     seeds: list[int]
     source: str
     device: str
@@ -183,22 +198,24 @@ def predict_recipes(
     for seed in seeds:
         case = make_case(shape, device, seed=seed)
         reference = ReferencePath(case).step()
-        bf16 = EmulatedPath(Bf16Recipe(), case).step()
+        bf16_path = EmulatedPath(Bf16Recipe(), case)
+        bf16 = bf16_path.step()
         bf16_errors = step_errors(bf16, reference, shape)
+        bf16_stages = stage_errors(bf16_path)
         for recipe, gathered in zip(recipes, samples, strict=True):
-            arm: Mapping[str, Tensor] = EmulatedPath(recipe, case).step()
-            gathered.append(
-                _Sample(
-                    recipe=step_errors(arm, reference, shape),
-                    bf16=bf16_errors,
-                    recipe_against_bf16=step_errors(arm, bf16, shape),
-                )
-            )
+            path = EmulatedPath(recipe, case)
+            arm = path.step()
+            errors = step_errors(arm, reference, shape)
+            against_bf16 = step_errors(arm, bf16, shape)
             del arm
+            gathered.append(
+                _Sample(errors, bf16_errors, against_bf16, stage_errors(path), bf16_stages)
+            )
             progress(f"{shape.name} {recipe.name.name} seed {seed}")
     return [
         Prediction(
-            tensors=_summary(gathered),
+            tensors=_tensors(gathered),
+            stages=_stages(gathered),
             seeds=list(seeds),
             source="predicted on the node",
             device=torch.device(device).type,
@@ -237,31 +254,42 @@ class _Sample:
     recipe: dict[str, TensorErrors]
     bf16: dict[str, TensorErrors]
     recipe_against_bf16: dict[str, TensorErrors]
+    recipe_stages: dict[str, TensorErrors]
+    bf16_stages: dict[str, TensorErrors]
 
 
-def _summary(samples: Sequence[_Sample]) -> dict[str, TensorPrediction]:
+def _tensors(samples: Sequence[_Sample]) -> dict[str, TensorPrediction]:
     return {
         name: TensorPrediction(
-            **{
-                field.name: _expected([getattr(sample, field.name)[name] for sample in samples])
-                for field in dataclasses.fields(TensorPrediction)
-            }
+            recipe=_expected([sample.recipe[name] for sample in samples]),
+            bf16=_expected([sample.bf16[name] for sample in samples]),
+            recipe_against_bf16=_expected([s.recipe_against_bf16[name] for s in samples]),
         )
         for name in samples[0].recipe
     }
 
 
+def _stages(samples: Sequence[_Sample]) -> dict[str, StagePrediction]:
+    return {
+        name: StagePrediction(
+            recipe=_expected([sample.recipe_stages[name] for sample in samples]),
+            bf16=_expected([sample.bf16_stages[name] for sample in samples]),
+        )
+        for name in samples[0].recipe_stages
+    }
+
+
 def _expected(errors: Sequence[TensorErrors]) -> Expected:
-    rel_l2, spread = _mean_and_spread([error.rel_l2 for error in errors])
+    whole = _mean_and_deviation([error.rel_l2 for error in errors])
     heads = [e.worst_head_rel_l2 for e in errors if e.worst_head_rel_l2 is not None]
-    if not heads:
-        return Expected(rel_l2, spread)
-    return Expected(rel_l2, spread, *_mean_and_spread(heads))
+    return Expected(*whole, *(_mean_and_deviation(heads) if heads else ()))
 
 
-def _mean_and_spread(values: Sequence[float]) -> tuple[float, float]:
-    mean = sum(values) / len(values)
-    return mean, (max(values) - min(values)) / mean if mean else 0.0
+def _mean_and_deviation(values: Sequence[float]) -> tuple[float, float]:
+    mean = statistics.fmean(values)
+    if mean == 0 or len(values) == 1:
+        return mean, 0.0
+    return mean, statistics.stdev(values) / mean
 
 
 def _key_text(shape: Shape, recipe: Recipe) -> str:
