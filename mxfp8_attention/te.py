@@ -35,6 +35,8 @@ class TransformerEnginePath(Path):
         case: What to run on; on a CUDA device.
 
     Attributes:
+        layers: The modules with weights, by name: qkv, or q and kv, and out.
+        attention_module: The attention module.
         settling_steps: Steps before the first one that is worth validating.
         quantized_attention: Whether attention was asked to run in FP8.
     """
@@ -51,9 +53,9 @@ class TransformerEnginePath(Path):
         self._recipe = transformer_engine_recipe(recipe)
         self._cached = getattr(recipe, "weights", Weights.requantized) is Weights.cached
         self._quantized_once: set[str] = set()
-        self._layers = _layers(te, case)
+        self.layers = _layers(te, case)
         shape = case.shape
-        self._attention = te.DotProductAttention(
+        self.attention_module = te.DotProductAttention(
             num_attention_heads=shape.num_heads,
             kv_channels=(shape.head_dim_qk, shape.head_dim_v),
             attention_dropout=0.0,
@@ -61,7 +63,7 @@ class TransformerEnginePath(Path):
             attn_mask_type=mask_name(shape.attn_mask),
             softmax_scale=case.softmax_scale,
         )
-        self._parameters = _named_parameters(self._layers, case)
+        self._parameters = _named_parameters(self.layers, case)
         with torch.no_grad():
             for name, parameter in self._parameters.items():
                 parameter.copy_(case.weights[name])
@@ -85,7 +87,7 @@ class TransformerEnginePath(Path):
 
     def attend(self, q_SBHD: Tensor, k_SBHD: Tensor, v_SBHD: Tensor) -> Tensor:
         """Attention, in the kernel that the library chooses."""
-        attention: Tensor = self._attention(q_SBHD, k_SBHD, v_SBHD)
+        attention: Tensor = self.attention_module(q_SBHD, k_SBHD, v_SBHD)
         return attention
 
     def output(self, attention_SBD: Tensor) -> Tensor:
@@ -105,13 +107,13 @@ class TransformerEnginePath(Path):
             return None
         with torch.no_grad():
             before = self.fprop().clone()
-            kept = {name: layer.weight.detach().clone() for name, layer in self._layers.items()}
-            for layer in self._layers.values():
+            kept = {name: layer.weight.detach().clone() for name, layer in self.layers.items()}
+            for layer in self.layers.values():
                 layer.weight.zero_()
             try:
                 after = self.fprop()
             finally:
-                for name, layer in self._layers.items():
+                for name, layer in self.layers.items():
                     layer.weight.copy_(kept[name])
         # Not bit for bit: delayed scaling may have moved an activation's scale meanwhile.
         difference = (after.float() - before.float()).norm() / before.float().norm()
@@ -122,7 +124,7 @@ class TransformerEnginePath(Path):
         if self._cached:
             first = name not in self._quantized_once
             self._quantized_once.add(name)
-        result: Tensor = self._layers[name](x, is_first_microbatch=first)
+        result: Tensor = self.layers[name](x, is_first_microbatch=first)
         return result
 
 

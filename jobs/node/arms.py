@@ -13,7 +13,8 @@ from conf.choices import Backend
 from conf.schema import Point, Recipe
 from jobs.node.clock import Clock
 from jobs.node.outcome import RefusedError
-from mxfp8_attention.capability import REMEDY, Check, Refusal
+from mxfp8_attention.capability import Check, Refusal
+from mxfp8_attention.capability_cudnn import REMEDY
 from mxfp8_attention.model import Case
 from mxfp8_attention.model import Path as AttentionPath
 

@@ -92,7 +92,7 @@ class CudaClock(Clock):
 
     def measure(self, work: Callable[[], T]) -> T:
         """Runs one call between two events on the current stream."""
-        start, end = _timing_event(), _timing_event()
+        start, end = timing_event(), timing_event()
         start.record()
         result = work()
         end.record()
@@ -117,7 +117,8 @@ class CudaClock(Clock):
         torch.cuda.synchronize()
 
 
-def _timing_event() -> torch.cuda.Event:
+def timing_event() -> torch.cuda.Event:
+    """A CUDA event that can be timed against another."""
     event: torch.cuda.Event = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]  # torch's own
     return event
 

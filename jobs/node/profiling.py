@@ -22,8 +22,9 @@ from jobs.files import write_whole
 from jobs.node.benchmark import BASELINE, RECIPE
 from jobs.node.draft import Draft
 from jobs.node.point_file import read_point_file
-from jobs.node.stages import stages_of
+from jobs.node.stages import Stage, stages_of
 from mxfp8_attention.capability import Check
+from mxfp8_attention.model import Path as AttentionPath
 from mxfp8_attention.model import build_path, make_case
 
 _TIMEOUT_S = 600
@@ -101,29 +102,36 @@ def annotated_pass(point: Point) -> None:
     from torch.cuda import nvtx
 
     case = make_case(point.shape, point.gpu.device)
-    for arm, recipe in ((RECIPE, point.recipe), (BASELINE, Bf16Recipe())):
-        path = build_path(point.backend.name, recipe, case)
+    recipes = ((RECIPE, point.recipe), (BASELINE, Bf16Recipe()))
+    paths = {arm: build_path(point.backend.name, recipe, case) for arm, recipe in recipes}
+    for path in paths.values():
         for _ in range(_WARMUP):
             path.step()
-        stages = stages_of(path)
-        torch.cuda.synchronize()
-        torch.cuda.profiler.start()
+    stages = {arm: stages_of(path) for arm, path in paths.items()}
+    torch.cuda.synchronize()
+    torch.cuda.profiler.start()  # type: ignore[no-untyped-call]  # torch's own
+    for arm, path in paths.items():
         with nvtx.range(arm):
-            path.zero_grad()
-            with nvtx.range("fprop"):
-                out = path.fprop()
-            with nvtx.range("bprop"):
-                path.bprop(out)
-            for name, stage in stages.items():
-                stage.zero_grad()
-                with nvtx.range(f"{name} fprop"):
-                    outputs = stage.fprop()
-                with nvtx.range(f"{name} bprop"):
-                    stage.bprop(outputs)
-        torch.cuda.synchronize()
-        torch.cuda.profiler.stop()
-        path.zero_grad()
-        del path, stages, out, outputs
+            _annotated_step(path, stages[arm])
+    torch.cuda.synchronize()
+    torch.cuda.profiler.stop()  # type: ignore[no-untyped-call]  # torch's own
+
+
+def _annotated_step(path: AttentionPath, stages: dict[str, Stage]) -> None:
+    from torch.cuda import nvtx
+
+    path.zero_grad()
+    with nvtx.range("fprop"):
+        out = path.fprop()
+    with nvtx.range("bprop"):
+        path.bprop(out)
+    for name, stage in stages.items():
+        stage.zero_grad()
+        with nvtx.range(f"{name} fprop"):
+            outputs = stage.fprop()
+        with nvtx.range(f"{name} bprop"):
+            stage.bprop(outputs)
+    path.zero_grad()
 
 
 if __name__ == "__main__":

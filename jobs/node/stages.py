@@ -79,7 +79,7 @@ def stages_of(path: AttentionPath) -> dict[str, Stage]:
     }
     generator = torch.Generator(path.x_SBC.device).manual_seed(0)
     stages: dict[str, Stage] = {}
-    inputs = (path.x_SBC.detach(),)
+    inputs: tuple[Tensor, ...] = (path.x_SBC.detach(),)
     for name in STAGES:
         leaves = tuple(tensor.detach().requires_grad_() for tensor in inputs)
         with path.context():
