@@ -131,7 +131,9 @@ class TensorError(Model):
     """One tensor of the recipe's arm against one reference."""
 
     tensor: str
-    reference: str = Field(description="fp32 or bf16")
+    reference: str = Field(
+        description="fp32, bf16, or stage: FP32 of the inputs that the arm gave this stage"
+    )
     arm: str = Field(description="recipe or bf16")
     rel_l2: Number
     worst_head_rel_l2: Number | None = None

@@ -21,6 +21,7 @@ from jobs.node.telemetry import Telemetry, is_throttled
 from jobs.node.validate import expectation, validate
 from jobs.record import BenchmarkResult, Outcome
 from mxfp8_attention.model import make_case
+from mxfp8_attention.stages import stage_errors
 
 Say = Callable[[str], None]
 
@@ -85,8 +86,10 @@ def _validate(draft: Draft, point: Point, tools: Tools) -> tuple[dict[str, Arm],
         tools.say(f"arm {name} ({arm.path.name}): first step {arm.first_iteration_ms:.0f} ms")
     reference = tools.build("reference", point.recipe, case).step()
     tools.say("FP32 reference computed")
+    judged_by_stage = arms.items() if prediction is not None else ()
+    stages = {name: stage_errors(arm.path) for name, arm in judged_by_stage}
     draft.validation = validate(
-        point, arms[RECIPE].tensors, arms[BASELINE].tensors, reference, prediction
+        point, arms[RECIPE].tensors, arms[BASELINE].tensors, reference, prediction, stages
     )
     failures = [arm.fallback for arm in arms.values() if arm.fallback is not None]
     failures += draft.validation.failures

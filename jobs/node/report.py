@@ -152,7 +152,10 @@ def _validation(validation: Validation) -> list[str]:
     verdict = {True: "passed", False: "FAILED", None: "not judged"}[validation.passed]
     prediction = f", prediction {validation.prediction}" if validation.prediction else ""
     lines = [f"Validation, tolerance {validation.tolerance}{prediction}: {verdict}"]
-    header = f"  {'tensor':<16}{'recipe|fp32':>13}{'bf16|fp32':>12}{'recipe|bf16':>13}"
+    header = (
+        f"  {'tensor':<16}{'recipe|fp32':>13}{'bf16|fp32':>12}{'recipe|bf16':>13}"
+        f"{'recipe|stage':>14}"
+    )
     lines.append(header + "   relative L2 of an arm | against a reference")
     names = dict.fromkeys(tensor.tensor for tensor in validation.tensors)
     found = {(t.tensor, t.arm, t.reference): t for t in validation.tensors}
@@ -162,6 +165,7 @@ def _validation(validation: Validation) -> list[str]:
             ("recipe", "fp32", 13),
             ("bf16", "fp32", 12),
             ("recipe", "bf16", 13),
+            ("recipe", "stage", 14),
         ):
             error = found.get((name, arm, reference))
             cells.append((f"{error.rel_l2:.3e}" if error else "-").rjust(width))

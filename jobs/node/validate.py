@@ -1,4 +1,4 @@
-"""Judges every tensor of a step: both arms against FP32, and the recipe's arm against BF16's."""
+"""Judges every tensor of a step against FP32, against the BF16 arm, and stage by stage."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from mxfp8_attention.gates import (
     BF16_REFERENCE,
     FP32_REFERENCE,
     RECIPE_ARM,
+    STAGE_REFERENCE,
     Verdict,
     failures,
     judge,
@@ -49,6 +50,7 @@ def validate(
     bf16: Tensors,
     reference: Tensors,
     prediction: Prediction | None,
+    stages: Mapping[str, Mapping[str, TensorErrors]],
 ) -> Validation:
     """Compares and judges what the arms computed.
 
@@ -58,6 +60,7 @@ def validate(
         bf16: The BF16 arm's.
         reference: The FP32 path's.
         prediction: What `expectation` gave.
+        stages: By arm, what `stage_errors` gave.
 
     Returns:
         Every error with its gate and verdict; `passed` is None where nothing was gated.
@@ -76,6 +79,16 @@ def validate(
         judged = judge(tolerance, arm=arm, reference=name, errors=errors, prediction=prediction)
         verdicts += judged
         rows += [_row(verdict, errors[verdict.tensor]) for verdict in judged]
+    for arm, errors_by_stage in stages.items():
+        judged = judge(
+            tolerance,
+            arm=arm,
+            reference=STAGE_REFERENCE,
+            errors=errors_by_stage,
+            prediction=prediction,
+        )
+        verdicts += judged
+        rows += [_row(verdict, errors_by_stage[verdict.tensor]) for verdict in judged]
     gated = [verdict.passed for verdict in verdicts if verdict.passed is not None]
     return Validation(
         tolerance=tolerance.name.name,
