@@ -173,12 +173,13 @@ def _availability(checks: Sequence[Check]) -> Table:
 
 
 def _accuracy(validation: Validation) -> Table:
-    """A row a tensor: the recipe's error and its gate, BF16's own error beside it."""
+    """A row a tensor: the recipe's error and its gate, BF16's and one stage's own beside it."""
+    errors_shown = ("BF16 | FP32", "recipe | BF16", "recipe | stage")
     made = table(
         f"Accuracy: relative L2 (tolerance={validation.tolerance}"
         + (f", prediction {validation.prediction})" if validation.prediction else ")"),
-        *("tensor", "recipe | FP32", "gate", "worst head", "BF16 | FP32", "recipe | BF16", ""),
-        right=("recipe | FP32", "gate", "worst head", "BF16 | FP32", "recipe | BF16"),
+        *("tensor", "recipe | FP32", "gate", "worst head", *errors_shown, ""),
+        right=("recipe | FP32", "gate", "worst head", *errors_shown),
     )
     found = {(e.tensor, e.arm, e.reference): e for e in validation.tensors}
     for name in dict.fromkeys(error.tensor for error in validation.tensors):
@@ -198,6 +199,7 @@ def _accuracy(validation: Validation) -> Table:
                 for error in (
                     found.get((name, "bf16", "fp32")),
                     found.get((name, "recipe", "bf16")),
+                    found.get((name, "recipe", "stage")),
                 )
             ),
             "MISSED" if missed else "ok" if judged else "",
