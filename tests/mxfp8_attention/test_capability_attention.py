@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import importlib.util
+import logging
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
 
-from conf.schema import Bf16Recipe, Fp8CurrentRecipe, Fp8DelayedRecipe, MxFp8Recipe, Shape
+from conf.schema import (
+    Bf16Recipe,
+    Fp8CurrentRecipe,
+    Fp8DelayedRecipe,
+    MxFp8Recipe,
+    Recipe,
+    Shape,
+)
 from mxfp8_attention.capability import Refusal
 from mxfp8_attention.capability_attention import (
     Kernel,
@@ -19,7 +28,12 @@ from mxfp8_attention.capability_attention import (
     kernel_of,
     ran,
 )
+from mxfp8_attention.model import make_case
+from mxfp8_attention.te import TransformerEnginePath
+from tests.mxfp8_attention import fake_transformer_engine
 
+DSV3 = Shape(name="dsv3", seq_len=4096, hidden=16384, num_heads=128)
+HOPPER_FP8 = replace(DSV3, name="hopper_fp8", head_dim_nope=64)
 FUSED_BF16, FUSED_FP8 = Kernel("fused", 1), Kernel("fused", 2)
 UNFUSED, NONE, FLASH = Kernel("unfused"), Kernel("none"), Kernel("flash")
 
@@ -107,6 +121,60 @@ def test_a_baseline_without_a_fused_kernel_is_refused() -> None:
     assert check.refusal is Refusal.unsupported
 
 
+def test_a_listener_leaves_the_librarys_logging_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_transformer_engine.install(monkeypatch)
+    logger = logging.getLogger("DotProductAttention")
+    handlers, propagate = list(logger.handlers), logger.propagate
+    ask_before(DSV3, Bf16Recipe(), 0.1)
+    assert (logger.handlers, logger.propagate) == (handlers, propagate)
+    assert fake_transformer_engine.AttentionLogging._log_level == logging.WARNING
+
+
+@pytest.mark.parametrize(
+    ("compute_capability", "cudnn", "recipe", "shape", "kernel"),
+    [
+        ((9, 0), (9, 19, 0), Bf16Recipe(), DSV3, FUSED_BF16),
+        ((9, 0), (9, 19, 0), Fp8CurrentRecipe(), DSV3, FUSED_BF16),
+        ((9, 0), (9, 19, 0), Fp8CurrentRecipe(fp8_dpa=True), DSV3, NONE),
+        ((9, 0), (9, 19, 0), Fp8DelayedRecipe(fp8_dpa=True), DSV3, NONE),
+        ((9, 0), (9, 19, 0), Fp8DelayedRecipe(fp8_dpa=True), HOPPER_FP8, FUSED_FP8),
+        ((10, 3), (9, 21, 1), MxFp8Recipe(), DSV3, FUSED_FP8),
+        ((10, 3), (9, 19, 0), MxFp8Recipe(), DSV3, NONE),
+        ((10, 3), (9, 23, 1), MxFp8Recipe(), DSV3, NONE),
+        ((10, 3), (9, 21, 1), MxFp8Recipe(fp8_dpa=False), DSV3, FUSED_BF16),
+        ((10, 0), (9, 21, 1), Fp8CurrentRecipe(fp8_dpa=True), DSV3, FUSED_FP8),
+    ],
+)
+def test_the_library_is_asked_for_exactly_this_shape_and_recipe(
+    compute_capability: tuple[int, int],
+    cudnn: tuple[int, int, int],
+    recipe: Recipe,
+    shape: Shape,
+    kernel: Kernel,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fake_transformer_engine.install(
+        monkeypatch, compute_capability=compute_capability, cudnn=cudnn
+    )
+    found = ask_before(shape, recipe, 0.1)
+    assert (found.family, found.sub_backend) == (kernel.family, kernel.sub_backend)
+    refused = check_before("recipe", recipe, found).refusal is not None
+    assert refused == (kernel == NONE)
+    if refused:
+        assert any("Disabling FusedAttention" in reason for reason in found.reasons)
+
+
+def test_what_ran_is_what_was_chosen_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_transformer_engine.install(monkeypatch)
+    case = make_case(replace(HOPPER_FP8, seq_len=32, hidden=64, num_heads=1), "cpu")
+    forget()
+    TransformerEnginePath(Fp8DelayedRecipe(fp8_dpa=True), case).step()
+    assert ran() == FUSED_FP8
+    forget()
+    TransformerEnginePath(Bf16Recipe(), case).step()
+    assert ran() == FUSED_BF16
+
+
 @pytest.mark.te
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA GPU here")
@@ -118,9 +186,6 @@ class TestOnTransformerEngine:
     """On a CUDA GPU, with the real library."""
 
     def test_the_answer_before_is_what_runs(self) -> None:
-        from mxfp8_attention.model import make_case
-        from mxfp8_attention.te import TransformerEnginePath
-
         shape = Shape(name="small", seq_len=256, hidden=512, num_heads=4, init_std=512**-0.5)
         case = make_case(shape, "cuda")
         before = ask_before(shape, Bf16Recipe(), case.softmax_scale)
