@@ -143,13 +143,15 @@ def _point(
     task = next(iter(sweep.tasks.get(point_id, [])[-1:]), None)
     attempts = sweep.attempts.get(point_id, [])
     place = places.get(task.job_id if task else attempts[-1].job_folder if attempts else "")
-    point = judge(sweep, point_id, states, logs_of(place, point_id, task) if place else [])
+    logs = logs_of(place, point_id, task) if place else []
+    point = judge(sweep, point_id, states, logs)
     quotes = [_relative(quote, folder) for quote in point.evidence]
     record_file = None
     if point.record is not None and place is not None:
         path = place / point_id / f"attempt-{point.attempt}" / "record.json"
         record_file = str(path.relative_to(folder)) if path.is_file() else None
-    return dataclasses.replace(point, evidence=quotes, record_file=record_file)
+    names = [str(path.relative_to(folder)) for path in logs]
+    return dataclasses.replace(point, evidence=quotes, record_file=record_file, logs=names)
 
 
 def _relative(quote: Quote, folder: Path) -> Quote:

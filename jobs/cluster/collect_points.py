@@ -48,6 +48,7 @@ class CollectedPoint:
         attempts: How many attempts there were.
         record: What that attempt left.
         record_file: Where that record lies inside the collection's folder.
+        logs: Its logs inside the collection's folder, the most telling first.
         command: What was typed.
         note: What sets this row apart from others, like "published, not measured here".
     """
@@ -64,6 +65,7 @@ class CollectedPoint:
     attempts: int = 0
     record: Record | None = None
     record_file: str | None = None
+    logs: list[str] = field(default_factory=list)
     command: str | None = None
     note: str = ""
 

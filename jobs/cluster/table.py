@@ -12,6 +12,7 @@ import math
 from typing import Any
 
 from jobs.cluster.collect_points import CollectedPoint
+from jobs.cluster.table_gates import nearest
 from jobs.record import ArmBenchmark, Record, Speedup, Timing, Validation
 
 Value = str | int | float | bool | None
@@ -173,24 +174,6 @@ def asked_hash(config: dict[str, Any]) -> str | None:
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
-def gate_use(validation: Validation) -> tuple[float, str] | None:
-    """How near the tensor closest to its gate is to it.
-
-    Args:
-        validation: Accuracy of one point.
-
-    Returns:
-        The share of the gate's upper limit that is used up (1 is the edge) and the tensor; None
-        where nothing is gated with a number.
-    """
-    uses = [
-        (error.rel_l2 / error.gate_high, error.tensor)
-        for error in validation.tensors
-        if error.gate_high and math.isfinite(error.gate_high) and math.isfinite(error.rel_l2)
-    ]
-    return max(uses, default=None)
-
-
 def arm_of(record: Record, name: str) -> ArmBenchmark | None:
     """One arm's times: `recipe` or `bf16`."""
     arms = record.benchmark.arms if record.benchmark else []
@@ -226,7 +209,7 @@ def _of_record(record: Record) -> dict[str, Any]:
 def _of_validation(validation: Validation | None) -> dict[str, Any]:
     if validation is None:
         return {}
-    use = gate_use(validation)
+    use = nearest(validation)
     against_fp32 = {
         error.tensor: error.rel_l2
         for error in validation.tensors
@@ -234,8 +217,8 @@ def _of_validation(validation: Validation | None) -> dict[str, Any]:
     }
     return {
         "validated": validation.passed,
-        "gate_use": use[0] if use else None,
-        "gate_use_tensor": use[1] if use else None,
+        "gate_use": use.use if use else None,
+        "gate_use_tensor": use.name if use else None,
         "out_rel_l2": against_fp32.get("out"),
         "dx_rel_l2": against_fp32.get("dx"),
         "nonfinite_count": sum(error.nonfinite_count for error in validation.tensors),

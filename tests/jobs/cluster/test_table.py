@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from jobs.cluster.collect_points import CollectedPoint
-from jobs.cluster.table import COLUMNS, asked_hash, gate_use, median, row
+from jobs.cluster.table import COLUMNS, asked_hash, median, row
 from jobs.record import Outcome
-from tests.jobs.cluster.fake_ledger import asked, record, validation
+from tests.jobs.cluster.fake_ledger import asked, record
 
 
 def point(outcome: Outcome = Outcome.PASSED) -> CollectedPoint:
@@ -56,19 +56,6 @@ def test_what_was_asked_is_hashed_whatever_the_order_of_its_keys() -> None:
     assert asked_hash(config) == asked_hash(dict(reversed(config.items())))
     assert asked_hash(config) != asked_hash(asked(shape__seq_len=1))
     assert asked_hash({}) is None
-
-
-def test_gate_use_names_the_tensor_nearest_to_its_edge() -> None:
-    use = gate_use(validation(asked(), broken="dx"))
-    assert use is not None
-    assert use[1] == "dx"
-    assert use[0] == pytest.approx(1.9 / 1.25)
-
-
-def test_no_gate_no_use() -> None:
-    held = validation(asked())
-    bare = [error.model_copy(update={"gate_high": None}) for error in held.tensors]
-    assert gate_use(held.model_copy(update={"tensors": bare})) is None
 
 
 def test_a_median_ignores_what_is_no_number() -> None:

@@ -1,0 +1,223 @@
+"""The HTML report: one file that needs nothing else, and its plots as files beside it."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from jobs.cluster import report_text as show
+from jobs.cluster.collect_log import plain_text
+from jobs.cluster.collect_points import OUTCOMES, STATES, Collection
+from jobs.cluster.collect_store import write_if_changed
+from jobs.cluster.report_environment import NODE_COLUMNS, node_rows, provenance_rows
+from jobs.cluster.report_failures import failure_groups
+from jobs.cluster.report_figures import Plot, style
+from jobs.cluster.report_plots import (
+    peak_plot,
+    speedup_plot,
+    stage_plot,
+    time_plot,
+    tradeoff_plot,
+)
+from jobs.cluster.report_plots_checks import accuracy_plot, nodes_plot
+from jobs.cluster.report_series import Group, finite, groups
+from jobs.cluster.report_tables import POINT_COLUMNS, edge_rows, point_rows
+from jobs.cluster.table import Value, row
+
+REPORT_NAME = "report.html"
+_TEMPLATES = Path(__file__).parent / "templates"
+_MOST_GROUPS = 4
+_MARKS = {
+    "PASSED": "✓",
+    "FAILED": "✗",
+    "ERROR": "!",
+    "UNSUPPORTED": "∅",
+    "PLANNED": "·",
+    "PENDING": "…",
+    "RUNNING": "▸",
+    "REQUEUED": "↻",
+}
+
+
+@dataclass(frozen=True)
+class Plots:
+    """Every drawing of the report, by the section it stands in."""
+
+    speed: list[Plot]
+    efficiency: list[Plot]
+    accuracy: list[Plot]
+    tradeoff: list[Plot]
+    nodes: list[Plot]
+    groups_left_out: int
+
+
+@dataclass(frozen=True)
+class Fact:
+    """A figure of the summary, with where it is from."""
+
+    name: str
+    value: str
+    where: str
+
+
+def write_report(collection: Collection) -> Path:
+    """Writes `report.html` and `plots/` into the collection's folder.
+
+    Args:
+        collection: A collection that has a folder.
+
+    Returns:
+        The page: one file, no script, style, font or picture from anywhere else.
+
+    Raises:
+        OSError: The folder cannot be written.
+    """
+    assert collection.folder is not None
+    folder = collection.folder / "plots"
+    folder.mkdir(exist_ok=True)
+    plots = draw(collection, folder)
+    path = collection.folder / REPORT_NAME
+    write_if_changed(path, render(collection, plots))
+    return path
+
+
+def draw(collection: Collection, folder: Path) -> Plots:
+    """Draws every plot that has something to show, as SVG and PNG files.
+
+    Args:
+        collection: Any collection.
+        folder: Where the files go; it exists.
+
+    Returns:
+        The plots, for the page.
+    """
+    found = groups(collection.points)
+    shown = list(enumerate(found[:_MOST_GROUPS], start=1))
+    with style():
+        speed = [
+            plot
+            for number, group in shown
+            for plot in (speedup_plot(group, number, folder), time_plot(group, number, folder))
+        ]
+        efficiency = [
+            plot
+            for number, group in shown
+            for plot in (peak_plot(group, number, folder), stage_plot(group, number, folder))
+        ]
+        return Plots(
+            _there(speed),
+            _there(efficiency),
+            _there([accuracy_plot(collection.points, folder)]),
+            _there([tradeoff_plot(found, folder)]),
+            _there([nodes_plot(collection.points, folder)]),
+            max(0, len(found) - _MOST_GROUPS),
+        )
+
+
+def render(collection: Collection, plots: Plots) -> str:
+    """The page as text.
+
+    Args:
+        collection: Any collection.
+        plots: Its plots.
+
+    Returns:
+        HTML whose every text from a record or a log is escaped, and which a browser lets run
+        nothing but its own script.
+    """
+    import jinja2
+
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(_TEMPLATES),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["plain"] = lambda text: plain_text(str(text))
+    rows = [row(point) for point in collection.points]
+    script = (_TEMPLATES / "report.js").read_text(encoding="utf-8")
+    points = point_rows(collection.points, rows)
+    text = environment.get_template("report.html.j2").render(
+        collection=collection,
+        totals=collection.totals,
+        states=[name for name in OUTCOMES + STATES if collection.totals[name]],
+        marks=_MARKS,
+        facts=_facts(collection, groups(collection.points)),
+        subtitle=_subtitle(collection, rows),
+        plots=plots,
+        columns=POINT_COLUMNS,
+        points=points,
+        filters={
+            name: sorted({point.filters[name] for point in points})
+            for name in ("state", "recipe", "shape", "gpu")
+        },
+        failures=failure_groups(collection),
+        edges=edge_rows(collection.points),
+        nodes=node_rows(rows),
+        node_columns=list(NODE_COLUMNS),
+        provenance=provenance_rows(rows),
+        emulated=sum(bool(values["emulated"]) for values in rows),
+        files=_files(collection),
+        counted=show.counted,
+        style=(_TEMPLATES / "report.css").read_text(encoding="utf-8"),
+        script=script,
+        script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+    )
+    return text.encode("utf-8", "replace").decode() + "\n"
+
+
+def _there(plots: list[Plot | None]) -> list[Plot]:
+    return [plot for plot in plots if plot is not None]
+
+
+def _subtitle(collection: Collection, rows: list[dict[str, Value]]) -> str:
+    gpus = sorted({str(row["gpu_name"]) for row in rows if row["gpu_name"]}) or ["no GPU seen"]
+    days = sorted({str(row["started_at"])[:10] for row in rows if row["started_at"]})
+    span = f", {days[0]}" + (f" to {days[-1]}" if len(days) > 1 else "") if days else ""
+    jobs = show.counted(len(collection.job_ids), "job")
+    return plain_text(f"{', '.join(gpus)}; {jobs}{span}")
+
+
+def _facts(collection: Collection, found: list[Group]) -> list[Fact]:
+    facts = []
+    for direction in ("fprop", "bprop"):
+        best = max(
+            (
+                (speedup.ratio, timed)
+                for group in found
+                for timed in group.timed
+                if (speedup := timed.speedups[direction]) is not None and timed.recipe != "bf16"
+            ),
+            key=lambda pair: pair[0],
+            default=None,
+        )
+        if best is not None:
+            name = f"Highest {direction} speedup over BF16"
+            facts.append(Fact(name, show.times(best[0]), best[1].point.label))
+    edges = edge_rows(collection.points)
+    if edges:
+        where = f"{edges[0].tensor}, {edges[0].point.label}"
+        facts.append(Fact("Nearest to its gate", f"{edges[0].used} used", where))
+    lengths = [point.record.duration_s for point in collection.points if point.record]
+    seconds = sum(length for length in lengths if length is not None and finite(length))
+    if seconds:
+        facts.append(Fact("Time on nodes", show.duration(seconds), "all points together"))
+    return facts
+
+
+def _files(collection: Collection) -> list[tuple[str, str]]:
+    offered: list[tuple[str, str]] = [
+        ("points.csv", "the table for spreadsheets"),
+        ("points.parquet", "the table, typed"),
+        ("points.json", "the table for scripts"),
+        ("junit.xml", "for CI systems"),
+        ("review.md", "for a review comment"),
+        ("plots", "every plot as SVG and PNG"),
+        ("jobs", "logs, scripts and records of each job"),
+    ]
+    folder: Any = collection.folder
+    return [(name, what) for name, what in offered if folder is None or (folder / name).exists()]

@@ -1,0 +1,112 @@
+"""What the points ran on: the nodes with their telemetry, and the provenance of every figure."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from jobs.cluster import report_text as show
+from jobs.cluster.table import Value, median
+
+NODE_COLUMNS = {
+    "SM clock (MHz)": "sm_clock_mhz_during",
+    "Power (W)": "power_watt_during",
+    "Temperature (°C)": "temperature_celsius_during",
+    "Copy (GB/s)": "probe_copy_gb_per_s",
+    "BF16 matmul (TFLOP/s)": "probe_bf16_matmul_tflops",
+}
+_PROVENANCE = {
+    "GPU": "gpu_name",
+    "Compute capability": "compute_capability",
+    "Driver": "driver",
+    "CUDA": "cuda",
+    "cuDNN that Transformer Engine loaded": "cudnn_transformer_engine",
+    "cuDNN that torch loaded": "cudnn_torch",
+    "Transformer Engine": "transformer_engine",
+    "torch": "torch",
+    "triton": "triton",
+    "Python": "python",
+    "Platform": "platform",
+    "Image": "image",
+    "Commit on the node": "commit",
+    "Uncommitted changes": "dirty",
+    "Hash of the changes": "dirty_hash",
+    "Attention kernel of the recipe": "attention_backend_recipe",
+    "Attention kernel of BF16": "attention_backend_bf16",
+    "Variables that change a run's meaning": "flags",
+    "Command": "command",
+}
+
+
+@dataclass(frozen=True)
+class NodeRow:
+    """A node and what it showed of itself; figures are medians over its points."""
+
+    host: str
+    gpu: str
+    points: int
+    figures: list[str]
+    throttled: str
+
+
+@dataclass(frozen=True)
+class ProvenanceRow:
+    """One fact: every value that occurs, with how many points had it."""
+
+    name: str
+    values: list[tuple[str, int]]
+
+
+def node_rows(rows: Sequence[dict[str, Value]]) -> list[NodeRow]:
+    """The nodes, by name.
+
+    Args:
+        rows: Flat rows, as `table.row` made them.
+
+    Returns:
+        Medians of each node's telemetry and fingerprint over its points.
+    """
+    by_node: dict[tuple[str, str], list[dict[str, Value]]] = defaultdict(list)
+    for row in rows:
+        if row["host"]:
+            by_node[str(row["host"]), str(row["gpu_name"] or "no GPU")].append(row)
+    made = []
+    for (host, gpu), mine in sorted(by_node.items()):
+        figures = [
+            show.number(median([_float(row[key]) for row in mine]), 4)
+            for key in NODE_COLUMNS.values()
+        ]
+        reasons = {str(row["throttle_reasons"]) for row in mine if row["throttle_reasons"]}
+        made.append(NodeRow(host, gpu, len(mine), figures, "; ".join(sorted(reasons)) or "no"))
+    return made
+
+
+def provenance_rows(rows: Sequence[dict[str, Value]]) -> list[ProvenanceRow]:
+    """What the points ran on.
+
+    Args:
+        rows: Flat rows, as `table.row` made them.
+
+    Returns:
+        A fact with more than one value is what may set points apart; facts that no point has are
+        left out.
+    """
+    ran = [row for row in rows if row["host"] or row["finished_at"]]
+    found = []
+    for title, key in _PROVENANCE.items():
+        counts = Counter(_word(row[key]) for row in ran if row[key] is not None)
+        if counts:
+            found.append(ProvenanceRow(title, counts.most_common()))
+    return found
+
+
+def _word(value: Value) -> str:
+    return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
+
+
+def _float(value: Value) -> float | None:
+    if value is None or isinstance(value, bool | str) or not math.isfinite(value):
+        return None
+    return float(value)

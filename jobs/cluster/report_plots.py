@@ -1,0 +1,245 @@
+"""The plots of speed: speedup and time against length, share of peak, stages, speed for error."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from jobs.cluster.report_figures import (
+    GRID,
+    INK,
+    MARKERS,
+    MUTED,
+    Plot,
+    colour_of,
+    finish,
+    length_axis,
+    new_figure,
+)
+from jobs.cluster.report_series import DIRECTIONS, Group, Timed, finite
+from jobs.record import Timing
+
+Drawn = list[tuple[float, float, float, float]]  # x, value, low, high
+
+
+def speedup_plot(group: Group, number: int, folder: Path) -> Plot | None:
+    """Speedup over BF16 against sequence length, with intervals; None where none is claimed."""
+    figure, axes = new_figure(4.4, 5.0, rows=2)
+    best: list[tuple[float, str]] = []
+    for axis, direction in zip(axes, DIRECTIONS, strict=True):
+        axis.axhline(1, color=MUTED, linewidth=1)
+        for recipe in group.recipes:
+            drawn = _speedups(group.of_recipe(recipe), direction)
+            _line(axis, drawn, recipe, recipe)
+            best += [(value, f"{recipe} {direction} at {int(x)}") for x, value, _, _ in drawn]
+        axis.set_title(f"{direction} speedup over BF16")
+        axis.set_ylabel("times faster")
+        length_axis(axis, group.lengths)
+    if not best:
+        return None
+    _legend(axes[0])
+    axes[1].set_xlabel("sequence length (tokens)")
+    figure.subplots_adjust(left=0.13, right=0.97, top=0.95, bottom=0.1, hspace=0.32)
+    highest, where = max(best)
+    caption = (
+        "BF16 time over the recipe's time, from paired blocks; bars are the interval of each "
+        f"record. Above 1 the recipe is faster. Highest: {highest:.2f}x, {where} tokens."
+    )
+    return finish(figure, f"speedup-{number}", f"Speedup: {group.title}", caption, folder)
+
+
+def time_plot(group: Group, number: int, folder: Path) -> Plot:
+    """Time of both arms against sequence length, on logarithmic axes."""
+    figure, axes = new_figure(4.4, 5.0, rows=2)
+    for axis, direction in zip(axes, DIRECTIONS, strict=True):
+        for recipe in group.recipes:
+            _line(axis, _times(group.of_recipe(recipe), "recipe", direction), recipe, recipe)
+        _line(axis, _baseline(group, direction), "bf16", "bf16 baseline")
+        axis.set_title(f"{direction} time")
+        axis.set_ylabel("milliseconds")
+        axis.set_yscale("log")
+        axis.yaxis.set_major_formatter("{x:g}")
+        length_axis(axis, group.lengths)
+    _legend(axes[0])
+    axes[1].set_xlabel("sequence length (tokens)")
+    figure.subplots_adjust(left=0.15, right=0.97, top=0.95, bottom=0.1, hspace=0.32)
+    caption = "Time of one step, lower is better; bars are the interval of each record."
+    return finish(figure, f"time-{number}", f"Time: {group.title}", caption, folder)
+
+
+def peak_plot(group: Group, number: int, folder: Path) -> Plot | None:
+    """Share of the GPU's peak that a whole step reaches, against sequence length."""
+    figure, axes = new_figure(4.4, 5.0, rows=2)
+    seen = False
+    for axis, direction in zip(axes, DIRECTIONS, strict=True):
+        lines = [(recipe, recipe, group.of_recipe(recipe), "recipe") for recipe in group.recipes]
+        lines.append(("bf16", "bf16 baseline", group.timed, "bf16"))
+        for recipe, label, timed, arm in lines:
+            drawn = [
+                (float(one.seq_len), 100 * share, 100 * share, 100 * share)
+                for one in timed
+                if (timing := one.timing(arm, direction)) is not None
+                and (share := timing.share_of_peak) is not None
+                and finite(share)
+            ]
+            seen = seen or bool(drawn)
+            _line(axis, _middle(drawn), recipe, label)
+        axis.set_title(f"{direction} share of peak")
+        axis.set_ylabel("percent of peak")
+        axis.set_ylim(bottom=0)
+        length_axis(axis, group.lengths)
+    if not seen:
+        return None
+    _legend(axes[0])
+    axes[1].set_xlabel("sequence length (tokens)")
+    figure.subplots_adjust(left=0.13, right=0.97, top=0.95, bottom=0.1, hspace=0.32)
+    caption = (
+        "Time that the step's operations would take at the data sheet's dense peak, each stage at "
+        "the precision that ran, over the time that it took."
+    )
+    return finish(figure, f"peak-{number}", f"Share of peak: {group.title}", caption, folder)
+
+
+def stage_plot(group: Group, number: int, folder: Path) -> Plot | None:
+    """How near each stage comes to its roofline; None where no stage was timed."""
+    found: dict[tuple[str, str], list[tuple[str, float]]] = {}
+    for timed in group.timed:
+        record = timed.point.record
+        assert record is not None
+        assert record.benchmark is not None
+        for stage in record.benchmark.stages:
+            if stage.share_of_roofline is not None and finite(stage.share_of_roofline):
+                recipe = timed.recipe if stage.arm == "recipe" else "bf16"
+                key = (stage.direction, stage.stage)
+                found.setdefault(key, []).append((recipe, 100 * stage.share_of_roofline))
+    if not found:
+        return None
+    rows = sorted(found, key=lambda key: DIRECTIONS.index(key[0]) if key[0] in DIRECTIONS else 9)
+    figure, (axis,) = new_figure(4.4, 1.0 + 0.34 * len(rows))
+    recipes = list(dict.fromkeys(recipe for values in found.values() for recipe, _ in values))
+    for place, recipe in enumerate(recipes):
+        shift = (place - (len(recipes) - 1) / 2) * 0.5 / max(len(recipes), 1)
+        xs = [share for key in rows for name, share in found[key] if name == recipe]
+        ys = [i + shift for i, key in enumerate(rows) for name, _ in found[key] if name == recipe]
+        axis.plot(
+            xs,
+            ys,
+            linestyle="none",
+            marker=MARKERS.get(recipe, "P"),
+            color=colour_of(recipe),
+            label=recipe,
+            markersize=4.5,
+        )
+    axis.axvline(100, color=MUTED, linewidth=1)
+    axis.set_yticks(range(len(rows)), [f"{stage} {direction}" for direction, stage in rows])
+    axis.set_ylim(len(rows) - 0.5, -0.5)
+    axis.set_xlim(0, 105)
+    axis.set_xlabel("percent of roofline")
+    axis.set_title("each stage by itself, each length a mark")
+    height = 1.0 + 0.34 * len(rows)
+    axis.legend(loc="upper center", bbox_to_anchor=(0.5, -0.38 / (height - 0.9)), ncols=4)
+    figure.subplots_adjust(left=0.24, right=0.96, top=1 - 0.25 / height, bottom=0.72 / height)
+    caption = (
+        "The roofline is the larger of the two floors of a stage, by operations at peak and by "
+        "bytes at the memory's bandwidth; 100 is as fast as the data sheet allows."
+    )
+    return finish(figure, f"stages-{number}", f"Stages: {group.title}", caption, folder)
+
+
+def tradeoff_plot(found: list[Group], folder: Path) -> Plot | None:
+    """Speed against error for each recipe, over all groups."""
+    figure, (axis,) = new_figure(4.8, 3.5)
+    seen: dict[str, list[tuple[float, float]]] = {}
+    for group in found:
+        for timed in group.timed:
+            speedup = timed.speedups["fprop"]
+            error = _out_error(timed)
+            if speedup is not None and error is not None:
+                seen.setdefault(timed.recipe, []).append((error, speedup.ratio))
+    if not seen:
+        return None
+    for recipe, values in seen.items():
+        axis.plot(
+            [error for error, _ in values],
+            [ratio for _, ratio in values],
+            linestyle="none",
+            marker=MARKERS.get(recipe, "P"),
+            color=colour_of(recipe),
+            label=recipe,
+            alpha=0.8,
+        )
+    axis.axhline(1, color=MUTED, linewidth=1)
+    axis.set_xscale("log")
+    axis.xaxis.set_major_formatter("{x:g}")
+    axis.set_xlabel("relative L2 error of the output against FP32")
+    axis.set_ylabel("fprop speedup over BF16")
+    axis.set_title("faster is up, more exact is left")
+    _legend(axis)
+    figure.subplots_adjust(left=0.12, right=0.97, top=0.92, bottom=0.14)
+    caption = (
+        "Each mark is a point. A recipe pays for its speed with error: compare marks of the same "
+        "shape and length."
+    )
+    return finish(figure, "speed-error", "Speed against error", caption, folder)
+
+
+def _out_error(timed: Timed) -> float | None:
+    validation = timed.point.record.validation if timed.point.record else None
+    for error in validation.tensors if validation else []:
+        if (error.tensor, error.reference, error.arm) == ("out", "fp32", "recipe"):
+            return error.rel_l2 if finite(error.rel_l2) and error.rel_l2 > 0 else None
+    return None
+
+
+def _speedups(timed: list[Timed], direction: str) -> Drawn:
+    found = [(one.seq_len, one.speedups[direction]) for one in timed]
+    return _middle([(float(x), s.ratio, s.low, s.high) for x, s in found if s is not None])
+
+
+def _times(timed: list[Timed], arm: str, direction: str) -> Drawn:
+    found = [(one.seq_len, one.timing(arm, direction)) for one in timed]
+    return _middle([(float(x), *_interval(timing)) for x, timing in found if timing is not None])
+
+
+def _baseline(group: Group, direction: str) -> Drawn:
+    return _times(sorted(group.timed, key=lambda timed: timed.seq_len), "bf16", direction)
+
+
+def _interval(timing: Timing) -> tuple[float, float, float]:
+    low, high = timing.low_ms, timing.high_ms
+    fits = finite(low, high) and 0 < low <= timing.median_ms <= high
+    return timing.median_ms, low if fits else timing.median_ms, high if fits else timing.median_ms
+
+
+def _middle(drawn: Drawn) -> Drawn:
+    """One mark for each length: of several points the middle one."""
+    by_length: dict[float, Drawn] = {}
+    for one in drawn:
+        by_length.setdefault(one[0], []).append(one)
+    return [sorted(same)[len(same) // 2] for _, same in sorted(by_length.items())]
+
+
+def _line(axis: Any, drawn: Drawn, recipe: str, label: str) -> None:  # noqa: ANN401 - matplotlib
+    if not drawn:
+        return
+    xs, values, lows, highs = zip(*drawn, strict=True)
+    below = [max(0.0, value - low) for value, low in zip(values, lows, strict=True)]
+    above = [max(0.0, high - value) for value, high in zip(values, highs, strict=True)]
+    axis.errorbar(
+        xs,
+        values,
+        yerr=[below, above],
+        marker=MARKERS.get(recipe, "P"),
+        linestyle="--" if label.endswith("baseline") else "-",
+        color=colour_of(recipe),
+        label=label,
+        capsize=2.5,
+        elinewidth=1.1,
+    )
+
+
+def _legend(axis: Any) -> None:  # noqa: ANN401 - matplotlib is untyped here
+    legend = axis.legend(loc="best", frameon=True, framealpha=0.85, edgecolor=GRID)
+    legend.get_frame().set_facecolor("none")
+    for text in legend.get_texts():
+        text.set_color(INK)

@@ -1,0 +1,133 @@
+"""What the plots draw: timed points, grouped by GPU and shape, as plain numbers."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from jobs.cluster.collect_points import CollectedPoint
+from jobs.cluster.table import arm_of
+from jobs.record import ArmBenchmark, Speedup, Timing
+
+DIRECTIONS = ("fprop", "bprop")
+
+
+@dataclass(frozen=True)
+class Timed:
+    """One timed point on real hardware.
+
+    Attributes:
+        point: The point.
+        recipe: Name of its recipe.
+        seq_len: Tokens of a sequence.
+        arms: Both arms' figures, by `recipe` and `bf16`; one may be missing.
+        speedups: By direction; None where none is claimed.
+    """
+
+    point: CollectedPoint
+    recipe: str
+    seq_len: int
+    arms: dict[str, ArmBenchmark]
+    speedups: dict[str, Speedup | None]
+
+    def timing(self, arm: str, direction: str) -> Timing | None:
+        """One direction of one arm."""
+        found = self.arms.get(arm)
+        if found is None:
+            return None
+        return found.fprop if direction == "fprop" else found.bprop
+
+
+@dataclass(frozen=True)
+class Group:
+    """Timed points of one GPU, shape and batch, which may stand in one plot."""
+
+    gpu: str
+    shape: str
+    timed: list[Timed]
+
+    @property
+    def title(self) -> str:
+        """The group in a few words."""
+        return f"{self.gpu}, {self.shape}"
+
+    @property
+    def recipes(self) -> list[str]:
+        """The recipes that occur, in the order in which they do."""
+        return list(dict.fromkeys(timed.recipe for timed in self.timed))
+
+    @property
+    def lengths(self) -> list[int]:
+        """The sequence lengths that occur, ascending."""
+        return sorted({timed.seq_len for timed in self.timed})
+
+    def of_recipe(self, recipe: str) -> list[Timed]:
+        """The points of one recipe by length."""
+        mine = [timed for timed in self.timed if timed.recipe == recipe]
+        return sorted(mine, key=lambda timed: timed.seq_len)
+
+
+def groups(points: Iterable[CollectedPoint]) -> list[Group]:
+    """Timed points of real hardware, grouped; the largest group first.
+
+    Args:
+        points: Any points; emulated ones are left out, for their time says nothing.
+
+    Returns:
+        Groups whose figures may be compared with each other.
+    """
+    found: dict[tuple[str, str], list[Timed]] = defaultdict(list)
+    for point in points:
+        timed = _timed(point)
+        if timed is not None:
+            found[_gpu(point), _shape(point)].append(timed)
+    made = [Group(gpu, shape, timed) for (gpu, shape), timed in found.items()]
+    return sorted(made, key=lambda group: -len(group.timed))
+
+
+def finite(*values: float | None) -> bool:
+    """Whether all of these are numbers."""
+    return all(value is not None and math.isfinite(value) for value in values)
+
+
+def _timed(point: CollectedPoint) -> Timed | None:
+    record, length = point.record, point.asked("shape.seq_len")
+    if record is None or record.benchmark is None or not isinstance(length, int) or length < 1:
+        return None
+    if any(arm.emulated for arm in record.benchmark.arms):
+        return None
+    arms = {
+        name: arm
+        for name in ("recipe", "bf16")
+        if (arm := arm_of(record, name)) is not None
+        and all(
+            finite(timing.median_ms) and timing.median_ms > 0 for timing in (arm.fprop, arm.bprop)
+        )
+    }
+    if not arms:
+        return None
+    speedups = {
+        "fprop": _claimed(record.benchmark.fprop_speedup),
+        "bprop": _claimed(record.benchmark.bprop_speedup),
+    }
+    recipe = point.asked("recipe.name")
+    return Timed(point, str(recipe or "unknown"), length, arms, speedups)
+
+
+def _claimed(speedup: Speedup | None) -> Speedup | None:
+    if speedup is None or speedup.claim == "emulated":
+        return None
+    return speedup if finite(speedup.ratio, speedup.low, speedup.high) else None
+
+
+def _gpu(point: CollectedPoint) -> str:
+    name = point.record.environment.gpu_name if point.record else None
+    return name or str(point.asked("gpu.name") or "unknown GPU")
+
+
+def _shape(point: CollectedPoint) -> str:
+    batch = point.asked("shape.batch")
+    extra = f" b={batch}" if batch not in (None, 1) else ""
+    return f"{point.asked('shape.name') or 'unknown shape'}{extra}"

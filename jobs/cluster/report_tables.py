@@ -1,0 +1,178 @@
+"""The report's table of points, and that of the tensors nearest to their gates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from jobs.cluster import report_text as show
+from jobs.cluster.collect_points import CollectedPoint
+from jobs.cluster.table import Value
+from jobs.cluster.table_gates import gate_uses
+
+_EDGE_ROWS = 15
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One cell: what is shown, by what it is sorted, and what stands small beside it."""
+
+    text: str
+    key: float | str | None = None
+    small: str = ""
+    kind: str = ""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of the table of points."""
+
+    title: str
+    numeric: bool
+    hint: str = ""
+
+
+POINT_COLUMNS = (
+    Column("Point", False, "shape, batch and sequence length; opens the record"),
+    Column("State", False),
+    Column("Recipe", False),
+    Column("GPU", False),
+    Column("Length", True, "tokens of a sequence"),
+    Column("fprop speedup", True, "BF16 time over the recipe's time, with its interval"),
+    Column("bprop speedup", True, "BF16 time over the recipe's time, with its interval"),
+    Column("fprop ms", True, "the recipe's arm; small: the BF16 arm"),
+    Column("bprop ms", True, "the recipe's arm; small: the BF16 arm"),
+    Column("Error of out", True, "relative L2 against FP32"),
+    Column("Gate used", True, "0 is the middle of the gate, 100 % its edge"),
+    Column("Job", False),
+    Column("Node", False),
+)
+
+
+@dataclass(frozen=True)
+class PointRow:
+    """A row of the table of points."""
+
+    point: CollectedPoint
+    cells: list[Cell]
+    filters: dict[str, str]
+
+
+def point_rows(
+    points: Sequence[CollectedPoint], rows: Sequence[dict[str, Value]]
+) -> list[PointRow]:
+    """The table of points as it is shown.
+
+    Args:
+        points: Collected points.
+        rows: Their flat rows, as `table.row` made them.
+
+    Returns:
+        A row for each point.
+    """
+    return [_point_row(point, row) for point, row in zip(points, rows, strict=True)]
+
+
+def _point_row(point: CollectedPoint, row: dict[str, Value]) -> PointRow:
+    def of(name: str) -> float | None:
+        value = row[name]
+        return float(value) if isinstance(value, int | float) else None
+
+    gpu = str(row["gpu_name"] or row["gpu"] or show.NOTHING)
+    shape = str(row["shape"] or point.point_id)
+    batch = f" b={row['batch']}" if row["batch"] not in (None, 1) else ""
+    recipe = str(row["recipe"] or show.NOTHING)
+    use = of("gate_use")
+    cells = [
+        Cell(f"{shape}{batch}", shape, point.point_id),
+        Cell(point.state, point.state, point.cause or ""),
+        Cell(recipe, recipe, "emulated" if row["emulated"] else ""),
+        Cell(gpu, gpu),
+        Cell(str(row["seq_len"] or show.NOTHING), of("seq_len")),
+        _speedup(row, "fprop"),
+        _speedup(row, "bprop"),
+        Cell(
+            show.milliseconds(of("recipe_fprop_median_ms")),
+            of("recipe_fprop_median_ms"),
+            _beside(of("bf16_fprop_median_ms")),
+        ),
+        Cell(
+            show.milliseconds(of("recipe_bprop_median_ms")),
+            of("recipe_bprop_median_ms"),
+            _beside(of("bf16_bprop_median_ms")),
+        ),
+        Cell(show.number(of("out_rel_l2")), of("out_rel_l2")),
+        Cell(show.percent(use), use, str(row["gate_use_tensor"] or ""), _edge(use)),
+        Cell(str(point.job_id or show.NOTHING), _job_key(point.job_id)),
+        Cell(str(row["host"] or show.NOTHING), str(row["host"] or "")),
+    ]
+    return PointRow(
+        point, cells, {"state": point.state, "recipe": recipe, "shape": shape, "gpu": gpu}
+    )
+
+
+def _job_key(job_id: str | None) -> str:
+    """A job's id so that text order is number order."""
+    return "_".join(part.zfill(10) for part in (job_id or "").split("_"))
+
+
+def _beside(value: float | None) -> str:
+    return "" if value is None else f"bf16 {show.milliseconds(value)}"
+
+
+def _speedup(row: dict[str, Value], direction: str) -> Cell:
+    value, claim = row[f"{direction}_speedup"], row[f"{direction}_speedup_claim"]
+    if not isinstance(value, float):
+        return Cell(show.NOTHING)
+    if claim == "emulated":
+        return Cell("no claim", None, "emulated")
+    low, high = row[f"{direction}_speedup_low"], row[f"{direction}_speedup_high"]
+    ends = (low if isinstance(low, float) else None, high if isinstance(high, float) else None)
+    small = "bf16 against itself" if claim == "noise" else show.interval(*ends)
+    return Cell(show.times(value), value, small)
+
+
+def _edge(use: float | None) -> str:
+    if use is None:
+        return ""
+    return "bad" if use > 1 else "near" if use > 0.8 else "good"
+
+
+@dataclass(frozen=True)
+class EdgeRow:
+    """A tensor near to, or outside, its gate."""
+
+    point: CollectedPoint
+    tensor: str
+    quantity: str
+    value: str
+    gate: str
+    position: float
+    used: str
+    kind: str
+
+
+def edge_rows(points: Sequence[CollectedPoint]) -> list[EdgeRow]:
+    """The tensors nearest to the edges of their gates, the worst first."""
+    found = [
+        (use, point)
+        for point in points
+        if point.record is not None and point.record.validation is not None
+        for use in gate_uses(point.record.validation)
+    ]
+    found.sort(key=lambda pair: -pair[0].use)
+    return [
+        EdgeRow(
+            point,
+            use.name,
+            use.quantity,
+            show.number(use.value),
+            f"{show.number(use.error.gate_low)} to {show.number(use.error.gate_high)}"
+            if use.error.gate_low is not None
+            else f"at most {show.number(use.error.gate_high)}",
+            max(0.0, min(1.0, use.position)),
+            show.percent(use.use),
+            "bad" if not use.error.passed else _edge(use.use),
+        )
+        for use, point in found[:_EDGE_ROWS]
+    ]

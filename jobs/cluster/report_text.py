@@ -1,0 +1,60 @@
+"""Numbers and names as the report prints them."""
+
+from __future__ import annotations
+
+import math
+
+NOTHING = "–"  # noqa: RUF001 - the dash that tables print where there is no value
+
+
+def number(value: float | None, digits: int = 3) -> str:
+    """A number with that many significant digits, without an exponent where it can be read."""
+    if value is None or not math.isfinite(value):
+        return NOTHING
+    if value == 0:
+        return "0"
+    size = math.floor(math.log10(abs(value)))
+    if size < -4 or size > 6:
+        return f"{value:.{digits - 1}e}"
+    return f"{value:.{max(0, digits - 1 - size)}f}"
+
+
+def milliseconds(value: float | None) -> str:
+    """A time in milliseconds with what can be told apart."""
+    if value is None or not math.isfinite(value):
+        return NOTHING
+    return f"{value:.3f}" if value < 100 else f"{value:.1f}"
+
+
+def times(value: float | None) -> str:
+    """A speedup."""
+    return NOTHING if value is None or not math.isfinite(value) else f"{value:.2f}×"  # noqa: RUF001 - a multiplication sign is meant
+
+
+def interval(low: float | None, high: float | None) -> str:
+    """The interval of a speedup."""
+    if low is None or high is None or not math.isfinite(low) or not math.isfinite(high):
+        return ""
+    return f"{low:.2f} to {high:.2f}"
+
+
+def percent(share: float | None) -> str:
+    """A share as a whole number of percent."""
+    if share is None or not math.isfinite(share):
+        return NOTHING
+    return f"{100 * share:.0f} %"
+
+
+def duration(seconds: float | None) -> str:
+    """A duration in the largest unit that tells it well."""
+    if seconds is None or not math.isfinite(seconds):
+        return NOTHING
+    if seconds < 120:
+        return f"{seconds:.1f} s"
+    minutes = seconds / 60
+    return f"{minutes:.1f} min" if minutes < 120 else f"{minutes / 60:.1f} h"
+
+
+def counted(count: int, one: str, many: str | None = None) -> str:
+    """A count with its noun."""
+    return f"{count} {one if count == 1 else many or one + 's'}"

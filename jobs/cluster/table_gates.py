@@ -1,0 +1,82 @@
+"""How near each tensor comes to its gate: 0 is the middle of what is allowed, 1 the edge."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from jobs.record import TensorError, Validation
+
+MOST = 99.0
+"""What a use is cut to where a value is infinitely far out."""
+
+
+@dataclass(frozen=True)
+class GateUse:
+    """One gated tensor of one arm against one reference.
+
+    Attributes:
+        error: The tensor's errors.
+        quantity: What the gate bounds, in words.
+        value: Its value.
+        position: Where it lies: 0 is the lower edge (or nothing at all), 1 the upper edge.
+        use: How much of what is allowed is used up; above 1 it is outside.
+    """
+
+    error: TensorError
+    quantity: str
+    value: float
+    position: float
+    use: float
+
+    @property
+    def name(self) -> str:
+        """The tensor, and its arm where that is not the recipe's."""
+        return self.error.tensor if self.error.arm == "recipe" else f"{self.error.tensor} (bf16)"
+
+
+def gate_uses(validation: Validation) -> list[GateUse]:
+    """How near each gated tensor is to its gate's edges.
+
+    Args:
+        validation: Accuracy of one point.
+
+    Returns:
+        One for each tensor that is gated with a number, in the record's order.
+    """
+    uses = (_use(error, validation.tolerance) for error in validation.tensors)
+    return [use for use in uses if use is not None]
+
+
+def nearest(validation: Validation) -> GateUse | None:
+    """The tensor nearest to an edge of its gate, or farthest outside; None: nothing is gated."""
+    return max(gate_uses(validation), key=lambda use: use.use, default=None)
+
+
+def _use(error: TensorError, tolerance: str) -> GateUse | None:
+    high, low = error.gate_high, error.gate_low
+    if high is None or not math.isfinite(high) or error.passed is None:
+        return None
+    # Under `seed` the gate bounds the share of elements that lie outside atol and rtol.
+    by_share = tolerance == "seed" and error.outside_share is not None
+    value = error.outside_share if by_share else error.rel_l2
+    quantity = "share outside" if by_share else "relative L2"
+    assert value is not None
+    if not math.isfinite(value):
+        return GateUse(error, quantity, value, MOST, MOST)
+    if low is not None and 0 < low < high:
+        position = _logarithmic(value, low, high)
+        use = abs(2 * position - 1)
+    else:
+        position = use = value / high if high > 0 else (0.0 if value <= 0 else MOST)
+    return GateUse(error, quantity, value, _cut(position), _cut(use))
+
+
+def _logarithmic(value: float, low: float, high: float) -> float:
+    if value <= 0:
+        return -MOST
+    return (math.log(value) - math.log(low)) / (math.log(high) - math.log(low))
+
+
+def _cut(number: float) -> float:
+    return max(-MOST, min(MOST, number))
