@@ -29,7 +29,8 @@ from conf.schema import (
     Recipe,
     Shape,
 )
-from mxfp8_attention.predictions import DEFAULT_SEEDS, STORE, other_seeds, predict_recipes, save
+from mxfp8_attention.prediction_store import STORE, save
+from mxfp8_attention.predictions import DEFAULT_SEEDS, other_seeds, predict_recipes
 
 SHAPES = Path(__file__).parents[1] / "conf" / "shape"
 SEED_INIT_STD = 0.023
@@ -125,13 +126,13 @@ def recipes_for(shape: Shape, names: Sequence[str] = ()) -> list[Recipe]:
         Bf16Recipe(),
         MxFp8Recipe(),
         MxFp8Recipe(fp8_dpa=False),
-        Fp8CurrentRecipe(),
-        Fp8DelayedRecipe(),
+        Fp8CurrentRecipe(),  # and delayed scaling, whose numbers are the same
         Fp8BlockRecipe(),
     ]
     if shape.head_dim_qk == shape.head_dim_v == _FP8_ATTENTION_WIDTH:
         found.append(Fp8DelayedRecipe(fp8_dpa=True))
-    return [recipe for recipe in found if not names or recipe.name.name in names]
+    wanted = {"fp8_current" if name == "fp8_delayed" else name for name in names} | set(names)
+    return [recipe for recipe in found if not names or recipe.name.name in wanted]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from conf.schema import CalibratedTolerance, SeedTolerance, Tolerance
 from mxfp8_attention.errors import TensorErrors
-from mxfp8_attention.predictions import Expected, Prediction
+from mxfp8_attention.prediction import Expected, Prediction
 
 RECIPE_ARM = "recipe"
 BF16_ARM = "bf16"

@@ -21,7 +21,8 @@ from torch import Tensor
 from conf.choices import Projection
 from conf.schema import Shape
 from mxfp8_attention.errors import TensorErrors, tensor_errors
-from mxfp8_attention.model import Activations, Path
+from mxfp8_attention.matmul_precision import matmul_precision
+from mxfp8_attention.model import Path
 from mxfp8_attention.reference import ReferencePath
 
 _HEADS = ("q", "k", "v")
@@ -32,35 +33,16 @@ def projected_names(shape: Shape) -> tuple[str, ...]:
     return ("qkv",) if shape.projection is Projection.fused else ("q_proj", "kv_proj")
 
 
-def stage_errors(path: Path) -> dict[str, TensorErrors]:
-    """Run one step of an arm and compare every stage with FP32 on the same inputs.
+def staged_step(path: Path) -> dict[str, Tensor]:
+    """Run one step of an arm and keep what passes between its stages.
 
     Args:
         path: The arm; its gradients are cleared.
 
     Returns:
-        Errors by tensor, in the order in which a step computes them.
+        Detached: what `Path.step` returns, each projection's output, and the gradients of
+        these, of q, k, v and of attention.
     """
-    actual, kept = _run(path)
-    reference = ReferencePath(path.case)
-    shape = path.case.shape
-    errors: dict[str, TensorErrors] = {}
-
-    def judge(expected: dict[str, Tensor]) -> None:
-        for name, tensor in expected.items():
-            errors[name] = tensor_errors(name, actual.pop(name), tensor, shape)
-
-    projected = projected_names(shape)
-    with reference.context():
-        judge(_projection(reference, [actual[f"d{name}"] for name in projected], projected))
-        judge(_rope(reference, kept, actual, projected))
-        judge(_attention(reference, kept, actual))
-        judge(_output(reference, kept))
-    return {name: errors[name] for name in _order(errors, projected)}
-
-
-def _run(path: Path) -> tuple[dict[str, Tensor], Activations]:
-    """One step with every stage's outputs and gradients, detached."""
     path.zero_grad()
     kept = path.forward()
     inner = {
@@ -73,14 +55,48 @@ def _run(path: Path) -> tuple[dict[str, Tensor], Activations]:
     for tensor in inner.values():
         tensor.retain_grad()
     path.bprop(kept.out_SBC)
-    leaves = {"x": path.x_SBC} | path.parameters()
     tensors = {name: tensor.detach() for name, tensor in inner.items()}
     tensors["out"] = kept.out_SBC.detach()
-    for name, tensor in (inner | leaves).items():
-        assert tensor.grad is not None
+    for name, tensor in (inner | {"x": path.x_SBC} | path.parameters()).items():
+        if tensor.grad is None:
+            raise RuntimeError(f"d{name} must be computed by backward, got none")
         tensors[f"d{name}"] = tensor.grad
     path.zero_grad()
-    return tensors, kept
+    return tensors
+
+
+def stage_errors(path: Path, tensors: dict[str, Tensor] | None = None) -> dict[str, TensorErrors]:
+    """Compare every stage of one step of an arm with FP32 on the same inputs.
+
+    Args:
+        path: The arm; its gradients are cleared.
+        tensors: What `staged_step` returned; without it a step is run.
+
+    Returns:
+        Errors by tensor, in the order in which a step computes them.
+    """
+    actual = staged_step(path) if tensors is None else tensors
+    reference = ReferencePath(path.case)
+    shape = path.case.shape
+    projected = projected_names(shape)
+    errors: dict[str, TensorErrors] = {}
+
+    def compare(expected: dict[str, Tensor]) -> None:
+        for name, tensor in expected.items():
+            errors[name] = tensor_errors(name, actual[name], tensor, shape)
+
+    # x, the weights and all that an arm computed are bf16, so that the linear layers' products
+    # are exact; a norm's FP32 result is not.
+    with matmul_precision(exact_in_tf32=shape.projection is Projection.fused):
+        compare(_projection(reference, actual, projected))
+    with reference.context():
+        compare(_rope(reference, actual, projected))
+        compare(_attention(reference, actual))
+    with matmul_precision(exact_in_tf32=True):
+        compare(_output(reference, actual))
+    forward = [*projected, *_HEADS, "attention", "out"]
+    backward = [name for name in actual if name not in forward]
+    return {name: errors[name] for name in forward + backward}
 
 
 def _leaf(tensor: Tensor) -> Tensor:
@@ -98,49 +114,37 @@ def _gradients(
 
 
 def _projection(
-    reference: ReferencePath, upstream: list[Tensor], names: tuple[str, ...]
+    reference: ReferencePath, actual: dict[str, Tensor], names: tuple[str, ...]
 ) -> dict[str, Tensor]:
     outputs = reference.project(reference.x_SBC)
     weights = {
         name: leaf for name, leaf in reference.parameters().items() if not name.startswith("out_")
     }
-    expected = dict(zip(names, outputs, strict=True))
-    return expected | _gradients(list(outputs), {"x": reference.x_SBC} | weights, upstream)
+    upstream = [actual[f"d{name}"] for name in names]
+    inputs = {"x": reference.x_SBC} | weights
+    return dict(zip(names, outputs, strict=True)) | _gradients(list(outputs), inputs, upstream)
 
 
 def _rope(
-    reference: ReferencePath,
-    kept: Activations,
-    actual: dict[str, Tensor],
-    names: tuple[str, ...],
+    reference: ReferencePath, actual: dict[str, Tensor], names: tuple[str, ...]
 ) -> dict[str, Tensor]:
-    inputs = {name: _leaf(t) for name, t in zip(names, kept.projected, strict=True)}
+    inputs = {name: _leaf(actual[name]) for name in names}
     outputs = reference.rope(*inputs.values())
     upstream = [actual[f"d{name}"] for name in _HEADS]
-    expected = dict(zip(_HEADS, outputs, strict=True))
-    return expected | _gradients(list(outputs), inputs, upstream)
+    return dict(zip(_HEADS, outputs, strict=True)) | _gradients(list(outputs), inputs, upstream)
 
 
-def _attention(
-    reference: ReferencePath, kept: Activations, actual: dict[str, Tensor]
-) -> dict[str, Tensor]:
-    arm = (kept.q_SBHD, kept.k_SBHD, kept.v_SBHD)
-    inputs = {name: _leaf(tensor) for name, tensor in zip(_HEADS, arm, strict=True)}
+def _attention(reference: ReferencePath, actual: dict[str, Tensor]) -> dict[str, Tensor]:
+    inputs = {name: _leaf(actual[name]) for name in _HEADS}
     output = reference.attend(*inputs.values())
-    upstream = [actual["dattention"]]
-    return {"attention": output} | _gradients([output], inputs, upstream)
+    return {"attention": output} | _gradients([output], inputs, [actual["dattention"]])
 
 
-def _output(reference: ReferencePath, kept: Activations) -> dict[str, Tensor]:
-    attention = _leaf(kept.attention_SBD)
+def _output(reference: ReferencePath, actual: dict[str, Tensor]) -> dict[str, Tensor]:
+    attention = _leaf(actual["attention"])
     output = reference.output(attention)
     weights = {
         name: leaf for name, leaf in reference.parameters().items() if name.startswith("out_")
     }
     inputs = {"attention": attention} | weights
     return {"out": output} | _gradients([output], inputs, [reference.case.dout_SBC])
-
-
-def _order(errors: dict[str, TensorErrors], projected: tuple[str, ...]) -> list[str]:
-    forward = [*projected, *_HEADS, "attention", "out"]
-    return forward + [name for name in errors if name not in forward]
