@@ -50,10 +50,11 @@ def copy_tb_s(total_bytes: int) -> float:
         total_bytes: what one copy reads and writes together.
     """
     elements = total_bytes // 2 // 2
-    pairs = [
-        tuple(torch.randn(elements, device="cuda").to(torch.bfloat16) for _ in range(2))
+    sources = [
+        torch.randn(elements, dtype=torch.bfloat16, device="cuda")
         for _ in range(copies_needed(total_bytes))
     ]
+    pairs = [(torch.empty_like(source), source) for source in sources]
 
     def copier(target: torch.Tensor, source: torch.Tensor) -> Callable[[], None]:
         return lambda: (target.copy_(source), None)[1]

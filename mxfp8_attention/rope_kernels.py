@@ -60,8 +60,8 @@ def widened(x, WIDE: tl.constexpr):
 
 @triton.jit
 def offsets(heads, columns, stride_h, stride_d):
-    """Return the offset of each element of (heads, columns)."""
-    return heads.to(tl.int64)[:, None] * stride_h + columns[None, :] * stride_d
+    """Return the offset of each element of (heads, columns), in 64 bits whatever the strides."""
+    return heads.to(tl.int64)[:, None] * stride_h + columns.to(tl.int64)[None, :] * stride_d
 
 
 @triton.jit
@@ -113,23 +113,26 @@ def rotate_heads(
     out_ptr += sequence * out_stride_s + sample * out_stride_b
     dtype = out_ptr.dtype.element_ty
 
-    if not IN_PLACE and N > 0:
-        columns = tl.arange(0, BLOCK_N)
-        mask = within(heads, columns, H, N)
-        nope = tl.load(x_ptr + offsets(heads, columns, x_stride_h, x_stride_d), mask=mask)
-    columns = tl.arange(0, BLOCK_R)
+    columns_N = tl.arange(0, BLOCK_N)
+    columns_R = tl.arange(0, BLOCK_R)
     # A thread that holds PAIRS pairs moves their halves as they are; twice as wide an access would
     # send every half through shared memory first.
     halves = tl.max_contiguous(tl.arange(0, BLOCK_R // 2), PAIRS)
-    whole_mask = within(heads, columns, H, R)
-    half_mask = within(heads, halves, H, R // 2)
-    x_ptr += N * x_stride_d
+    mask_N = within(heads, columns_N, H, N)
+    mask_R = within(heads, columns_R, H, R)
+    mask_half = within(heads, halves, H, R // 2)
+
+    if not IN_PLACE and N > 0:
+        nope_ptr = x_ptr + offsets(heads, columns_N, x_stride_h, x_stride_d)
+        nope = tl.load(nope_ptr, mask=mask_N)
     if INVERSE:
-        left_ptr = x_ptr + offsets(heads, halves, x_stride_h, x_stride_d)
-        left = tl.load(left_ptr, mask=half_mask)
-        right = tl.load(left_ptr + R // 2 * x_stride_d, mask=half_mask)
+        left_ptr = x_ptr + offsets(heads, N + halves, x_stride_h, x_stride_d)
+        right_ptr = x_ptr + offsets(heads, N + R // 2 + halves, x_stride_h, x_stride_d)
+        left = tl.load(left_ptr, mask=mask_half)
+        right = tl.load(right_ptr, mask=mask_half)
     else:
-        x = tl.load(x_ptr + offsets(heads, columns, x_stride_h, x_stride_d), mask=whole_mask)
+        pairs_ptr = x_ptr + offsets(heads, N + columns_R, x_stride_h, x_stride_d)
+        pairs = tl.load(pairs_ptr, mask=mask_R)
     cos, sin = cos_and_sin(
         cos_ptr, sin_ptr, positions_ptr, table_rows, sequence, R, BLOCK_R // 2, WIDE
     )
@@ -139,23 +142,20 @@ def rotate_heads(
         # A warp may store what another has still to load: wait until all have loaded.
         tl.debug_barrier()
     elif N > 0:
-        columns_N = tl.arange(0, BLOCK_N)
-        mask = within(heads, columns_N, H, N)
-        tl.store(out_ptr + offsets(heads, columns_N, out_stride_h, out_stride_d), nope, mask=mask)
-    out_ptr += N * out_stride_d
+        nope_ptr = out_ptr + offsets(heads, columns_N, out_stride_h, out_stride_d)
+        tl.store(nope_ptr, nope, mask=mask_N)
     if INVERSE:
         left, right = widened(left, WIDE), widened(right, WIDE)
-        x1 = left * cos + right * sin
-        x2 = right * cos - left * sin
-        rotated = tl.reshape(tl.join(x1.to(dtype), x2.to(dtype)), (BLOCK_H, BLOCK_R))
-        tl.store(
-            out_ptr + offsets(heads, columns, out_stride_h, out_stride_d), rotated, mask=whole_mask
-        )
+        x1 = (left * cos + right * sin).to(dtype)
+        x2 = (right * cos - left * sin).to(dtype)
+        pairs_ptr = out_ptr + offsets(heads, N + columns_R, out_stride_h, out_stride_d)
+        tl.store(pairs_ptr, tl.reshape(tl.join(x1, x2), (BLOCK_H, BLOCK_R)), mask=mask_R)
     else:
-        x1, x2 = tl.split(tl.reshape(x, (BLOCK_H, BLOCK_R // 2, 2)))
+        x1, x2 = tl.split(tl.reshape(pairs, (BLOCK_H, BLOCK_R // 2, 2)))
         x1, x2 = widened(x1, WIDE), widened(x2, WIDE)
-        left = x1 * cos - x2 * sin
-        right = x2 * cos + x1 * sin
-        left_ptr = out_ptr + offsets(heads, halves, out_stride_h, out_stride_d)
-        tl.store(left_ptr, left.to(dtype), mask=half_mask)
-        tl.store(left_ptr + R // 2 * out_stride_d, right.to(dtype), mask=half_mask)
+        left = (x1 * cos - x2 * sin).to(dtype)
+        right = (x2 * cos + x1 * sin).to(dtype)
+        left_ptr = out_ptr + offsets(heads, N + halves, out_stride_h, out_stride_d)
+        right_ptr = out_ptr + offsets(heads, N + R // 2 + halves, out_stride_h, out_stride_d)
+        tl.store(left_ptr, left, mask=mask_half)
+        tl.store(right_ptr, right, mask=mask_half)

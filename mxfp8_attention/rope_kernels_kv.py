@@ -66,14 +66,16 @@ def share_key(
         nope = tl.load(nope_ptr, mask=mask_N)
     if V > 0:
         mask_V = within(heads, columns_V, H, V)
-        value_ptr = kv_ptr + N * kv_stride_d + offsets(heads, columns_V, kv_stride_h, kv_stride_d)
+        value_ptr = kv_ptr + offsets(heads, N + columns_V, kv_stride_h, kv_stride_d)
         value = tl.load(value_ptr, mask=mask_V)
 
     # One row of R elements for many heads of output: gathering its pairs costs nothing.
     halves = tl.arange(0, BLOCK_R // 2)
     pair_mask = halves < R // 2
-    x1 = widened(tl.load(key_ptr + 2 * halves * key_stride_d, mask=pair_mask), WIDE)
-    x2 = widened(tl.load(key_ptr + (2 * halves + 1) * key_stride_d, mask=pair_mask), WIDE)
+    first_of_pair = 2 * halves.to(tl.int64)
+    x1 = tl.load(key_ptr + first_of_pair * key_stride_d, mask=pair_mask)
+    x2 = tl.load(key_ptr + (first_of_pair + 1) * key_stride_d, mask=pair_mask)
+    x1, x2 = widened(x1, WIDE), widened(x2, WIDE)
     cos, sin = cos_and_sin(
         cos_ptr, sin_ptr, positions_ptr, table_rows, sequence, R, BLOCK_R // 2, WIDE
     )
@@ -86,9 +88,9 @@ def share_key(
         v_ptr += token * (H * V)
         tl.store(v_ptr + offsets(heads, columns_V, V, 1), value, mask=mask_V)
     mask = within(heads, halves, H, R // 2)
-    left_ptr = k_ptr + N + offsets(heads, halves, N + R, 1)
+    left_ptr = k_ptr + offsets(heads, N + halves, N + R, 1)
+    right_ptr = k_ptr + offsets(heads, N + R // 2 + halves, N + R, 1)
     tl.store(left_ptr, tl.broadcast_to(left[None, :], (BLOCK_H, BLOCK_R // 2)), mask=mask)
-    right_ptr = left_ptr + R // 2
     tl.store(right_ptr, tl.broadcast_to(right[None, :], (BLOCK_H, BLOCK_R // 2)), mask=mask)
 
 
@@ -145,11 +147,12 @@ def gather_key_gradient(
     right_sum = tl.zeros((BLOCK_H, BLOCK_R // 2), tl.float64 if WIDE else tl.float32)
     for first in range(0, H, BLOCK_H):
         heads = first + tl.arange(0, BLOCK_H)
-        half_mask = within(heads, halves, H, R // 2)
-        left_ptr = grad_k_ptr + N * grad_k_stride_d
-        left_ptr += offsets(heads, halves, grad_k_stride_h, grad_k_stride_d)
-        left = tl.load(left_ptr, mask=half_mask, other=0.0)
-        right = tl.load(left_ptr + R // 2 * grad_k_stride_d, mask=half_mask, other=0.0)
+        mask_half = within(heads, halves, H, R // 2)
+        left_ptr = grad_k_ptr + offsets(heads, N + halves, grad_k_stride_h, grad_k_stride_d)
+        columns = N + R // 2 + halves
+        right_ptr = grad_k_ptr + offsets(heads, columns, grad_k_stride_h, grad_k_stride_d)
+        left = tl.load(left_ptr, mask=mask_half, other=0.0)
+        right = tl.load(right_ptr, mask=mask_half, other=0.0)
         if N > 0:
             mask_N = within(heads, columns_N, H, N)
             nope_ptr = grad_k_ptr + offsets(heads, columns_N, grad_k_stride_h, grad_k_stride_d)
@@ -163,12 +166,11 @@ def gather_key_gradient(
         if N > 0:
             tl.store(dkv_ptr + offsets(heads, columns_N, HEAD, 1), nope, mask=mask_N)
         if V > 0:
-            out_ptr = dkv_ptr + N + offsets(heads, columns_V, HEAD, 1)
-            tl.store(out_ptr, value, mask=mask_V)
+            tl.store(dkv_ptr + offsets(heads, N + columns_V, HEAD, 1), value, mask=mask_V)
         else:
             zero = tl.zeros((BLOCK_H, BLOCK_R), dtype)
             mask_R = within(heads, columns_R, H, R) & (heads > 0)[:, None]
-            tl.store(dkv_ptr + N + offsets(heads, columns_R, HEAD, 1), zero, mask=mask_R)
+            tl.store(dkv_ptr + offsets(heads, N + columns_R, HEAD, 1), zero, mask=mask_R)
 
     left = tl.sum(left_sum, axis=0)
     right = tl.sum(right_sum, axis=0)

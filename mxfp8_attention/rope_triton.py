@@ -195,7 +195,7 @@ def _gather_key_gradient(
     tile: Tile | None,
 ) -> None:
     seq_len, batch, heads, head_dim = grad_k.shape
-    tile = tile or _tile(heads, head_dim + value_dim, grad_k)
+    tile = tile or _tile(heads, head_dim + value_dim, grad_k, num_warps=8)
     if grad_k.numel() == 0:
         return
     grad_v = grad_k if grad_v is None else grad_v
@@ -228,11 +228,11 @@ def _gather_key_gradient(
         )
 
 
-def _tile(heads: int, columns: int, x: Tensor) -> Tile:
-    """Hold about 8 KiB at once in 4 warps: 64 bytes a thread, and many programs on each SM."""
-    row_bytes = columns * x.element_size()
-    fitting = max(1, 8192 // row_bytes)
-    return Tile(heads=min(_power_of_two(heads), _power_of_two(fitting + 1) // 2), num_warps=4)
+def _tile(heads: int, columns: int, x: Tensor, *, num_warps: int = 4) -> Tile:
+    """Hold about 64 bytes a thread at once: enough in flight with many programs on each SM."""
+    held_bytes = 64 * 32 * num_warps
+    fitting = max(1, held_bytes // (columns * x.element_size()))
+    return Tile(min(_power_of_two(heads), _power_of_two(fitting + 1) // 2), num_warps)
 
 
 def _blocks(heads: int, block: int) -> int:
