@@ -148,7 +148,7 @@ def _ask(program: str, timeout_s: float) -> dict[str, object]:
             timeout=timeout_s,
         )
     except subprocess.TimeoutExpired:
-        return {"died": f"no answer within {timeout_s:.0f} s"}
+        return {"died": f"no answer within {timeout_s:g} s"}
     answers: dict[str, object] = {}
     for line in done.stdout.splitlines():
         if line.startswith("ANSWER "):

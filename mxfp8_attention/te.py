@@ -105,14 +105,16 @@ class TransformerEnginePath(Path):
         """
         if not self._cached or self._recipe is None:
             return None
-        with torch.no_grad():
-            before = self.fprop().clone()
-            kept = {name: layer.weight.detach().clone() for name, layer in self.layers.items()}
-            for layer in self.layers.values():
-                layer.weight.zero_()
-            try:
-                after = self.fprop()
-            finally:
+        # With gradients, as a timed step runs: without them the library caches another layout.
+        before = self.fprop().detach()
+        kept = {name: layer.weight.detach().clone() for name, layer in self.layers.items()}
+        try:
+            with torch.no_grad():
+                for layer in self.layers.values():
+                    layer.weight.zero_()
+            after = self.fprop().detach()
+        finally:
+            with torch.no_grad():
                 for name, layer in self.layers.items():
                     layer.weight.copy_(kept[name])
         # Not bit for bit: delayed scaling may have moved an activation's scale meanwhile.

@@ -19,7 +19,9 @@ from mxfp8_attention.gates import (
     failures,
     judge,
 )
-from mxfp8_attention.predictions import Prediction, predict, stored
+from mxfp8_attention.prediction import Prediction
+from mxfp8_attention.prediction_store import stored
+from mxfp8_attention.predictions import predict
 
 Tensors = Mapping[str, Tensor]
 

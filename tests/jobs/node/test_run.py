@@ -1,0 +1,229 @@
+"""Every way in which a point can end becomes one honest record."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import torch
+from torch import Tensor
+
+from conf.choices import Backend, Job
+from conf.schema import (
+    Bf16Recipe,
+    CalibratedTolerance,
+    Fp8BlockRecipe,
+    Fp8CurrentRecipe,
+    Fp8DelayedRecipe,
+    NoTolerance,
+    Recipe,
+    SeedTolerance,
+)
+from jobs.node.run import run_attempt
+from jobs.record import Cause, Outcome, Record, json_schema, read_record
+from tests.jobs.node.points import (
+    FEW,
+    H200,
+    TINY,
+    planting,
+    point,
+    point_file,
+    raising,
+    with_nan,
+    zeroed,
+)
+
+
+def run(tmp_path: Path, *, build: Any = None, **changed: Any) -> Record:  # noqa: ANN401
+    attempt = tmp_path / "attempt-1"
+    attempt.mkdir()
+    options = {} if build is None else {"build": build}
+    returned = run_attempt(
+        point_file(tmp_path, point(**changed), command="python launch.py"), attempt, **options
+    )
+    written = read_record(attempt / "record.json")
+    assert written == returned or written.model_dump_json() == returned.model_dump_json()
+    jsonschema.validate(
+        json.loads((attempt / "record.json").read_text()), json.loads(json_schema())
+    )
+    return written
+
+
+def test_an_honest_point_passes_and_says_that_it_was_emulated(tmp_path: Path) -> None:
+    record = run(tmp_path, benchmark=FEW)
+    assert record.outcome is Outcome.PASSED
+    assert record.cause is None
+    assert "checks this code, not hardware" in record.reason
+    assert record.validation is not None
+    assert record.validation.passed is True
+    assert record.validation.prediction == "stored"
+    assert record.benchmark is not None
+    assert [arm.arm for arm in record.benchmark.arms] == ["recipe", "bf16"]
+    assert record.benchmark.fprop_speedup is not None
+    assert record.benchmark.fprop_speedup.claim == "emulated"
+
+
+def test_each_tensor_stands_against_fp32_and_against_bf16(tmp_path: Path) -> None:
+    record = run(tmp_path)
+    assert record.validation is not None
+    tensors = {"q", "k", "v", "attention", "out", "dx", "dqkv_weight", "dout_weight"}
+    tensors |= {"dqkv_bias", "dout_bias"}
+    for arm, reference in (("recipe", "fp32"), ("recipe", "bf16"), ("bf16", "fp32")):
+        rows = [t for t in record.validation.tensors if (t.arm, t.reference) == (arm, reference)]
+        assert {row.tensor for row in rows} == tensors
+
+
+@pytest.mark.parametrize("name", ["q", "v", "attention", "out", "dx", "dqkv_weight"])
+def test_a_zeroed_tensor_fails(tmp_path: Path, name: str) -> None:
+    record = run(tmp_path, build=planting(zeroed(name)))
+    assert record.outcome is Outcome.FAILED
+    assert record.reason.startswith(f"{name} (recipe arm against fp32)")
+
+
+@pytest.mark.parametrize(
+    "tolerance", [CalibratedTolerance(), SeedTolerance(), NoTolerance()], ids=lambda t: t.name.name
+)
+def test_one_nan_in_a_gradient_fails_under_every_tolerance(
+    tmp_path: Path, tolerance: CalibratedTolerance
+) -> None:
+    record = run(tmp_path, build=planting(with_nan("dx")), tolerance=tolerance)
+    assert record.outcome is Outcome.FAILED
+    assert record.validation is not None
+    assert any("must be finite, got 1" in line for line in record.validation.failures)
+
+
+def test_a_missed_tolerance_fails(tmp_path: Path) -> None:
+    record = run(tmp_path, tolerance=SeedTolerance(atol=1e-6, rtol=0.0))
+    assert record.outcome is Outcome.FAILED
+    assert "share outside" in record.reason
+
+
+def test_an_arm_that_never_quantized_fails(tmp_path: Path) -> None:
+    def build(backend: str, recipe: Recipe, case: Any) -> Any:  # noqa: ANN401 - Case, Path
+        from mxfp8_attention.model import build_path
+
+        return build_path(backend, Bf16Recipe(), case)
+
+    record = run(tmp_path, build=build)
+    assert record.outcome is Outcome.FAILED
+    assert "too close to FP32" in record.reason
+
+
+def test_the_other_arm_is_judged_too(tmp_path: Path) -> None:
+    def build(backend: str, recipe: Recipe, case: Any) -> Any:  # noqa: ANN401 - Case, Path
+        from mxfp8_attention.model import build_path
+
+        path = build_path(backend, recipe, case)
+        if recipe.name.name == "bf16" and backend == "emulated":
+            honest = path.step
+
+            def step() -> dict[str, Tensor]:
+                tensors = honest()
+                tensors["out"] = tensors["out"] * 1.1
+                return tensors
+
+            path.step = step  # type: ignore[method-assign]  # a fault is planted
+        return path
+
+    record = run(tmp_path, build=build)
+    assert record.outcome is Outcome.FAILED
+    assert "out (bf16 arm against fp32)" in record.reason
+
+
+@pytest.mark.parametrize(
+    ("error", "cause"),
+    [
+        (RuntimeError("something else"), Cause.exception),
+        (ImportError("libcudnn.so.9: cannot open shared object file"), Cause.import_error),
+        (OSError("libcudnn_heuristic.so.9: undefined symbol: x"), Cause.import_error),
+        (torch.OutOfMemoryError("CUDA out of memory. Tried 2 GiB"), Cause.out_of_memory_gpu),
+        (RuntimeError("CUDA error: out of memory"), Cause.out_of_memory_gpu),
+        (MemoryError("no more"), Cause.out_of_memory_host),
+        (
+            RuntimeError("[enforce fail] DefaultCPUAllocator: not enough memory: 9 bytes"),
+            Cause.out_of_memory_host,
+        ),
+    ],
+)
+def test_what_is_raised_becomes_an_error_with_its_cause(
+    tmp_path: Path, error: Exception, cause: Cause
+) -> None:
+    record = run(tmp_path, build=raising(error))
+    assert record.outcome is Outcome.ERROR
+    assert record.cause is cause
+    assert str(error) in record.reason
+    assert any(str(error) in line for line in record.evidence[0].lines)
+    assert record.environment.host, "what was known before must be kept"
+
+
+def test_no_attention_kernel_is_unsupported_and_not_an_error(tmp_path: Path) -> None:
+    words = "No dot product attention backend is available for the provided inputs."
+    record = run(tmp_path, build=raising(ValueError(words)))
+    assert record.outcome is Outcome.UNSUPPORTED
+    assert words in record.reason
+
+
+@pytest.mark.parametrize("recipe", [Fp8CurrentRecipe(), Fp8DelayedRecipe(), Fp8BlockRecipe()])
+def test_other_fp8_recipes_are_unsupported_in_emulation(tmp_path: Path, recipe: Recipe) -> None:
+    record = run(tmp_path, recipe=recipe)
+    assert record.outcome is Outcome.UNSUPPORTED
+    assert recipe.name.name in record.reason
+    assert record.validation is None
+
+
+def test_transformer_engine_on_a_cpu_is_unsupported(tmp_path: Path) -> None:
+    record = run(tmp_path, backend=Backend.te)
+    assert record.outcome is Outcome.UNSUPPORTED
+    assert "backend=te needs a CUDA GPU" in record.reason
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
+def test_a_gpu_that_is_not_there_is_unsupported(tmp_path: Path) -> None:
+    record = run(tmp_path, backend=Backend.te, gpu=H200)
+    assert record.outcome is Outcome.UNSUPPORTED
+    assert "no CUDA GPU" in record.reason
+
+
+def test_a_shape_that_the_recipe_cannot_take_is_unsupported(tmp_path: Path) -> None:
+    record = run(tmp_path, shape=replace(TINY, seq_len=96))
+    assert record.outcome is Outcome.UNSUPPORTED
+    assert "shape.seq_len must be a multiple of 128" in record.reason
+
+
+def test_a_speed_gate_on_an_emulated_arm_is_unsupported(tmp_path: Path) -> None:
+    record = run(tmp_path, benchmark=replace(FEW, min_fprop_speedup=1.2))
+    assert record.outcome is Outcome.UNSUPPORTED
+    assert "says nothing about hardware" in record.reason
+
+
+def test_bf16_against_itself_is_noise_and_no_speed_gate_applies(tmp_path: Path) -> None:
+    record = run(tmp_path, recipe=Bf16Recipe(), benchmark=replace(FEW, min_fprop_speedup=100.0))
+    assert record.outcome is Outcome.PASSED
+    assert record.benchmark is not None
+    assert any("do not apply to recipe=bf16" in note for note in record.benchmark.notes)
+
+
+def test_a_probe_measures_nothing_on_a_cpu_and_says_what_is_there(tmp_path: Path) -> None:
+    record = run(tmp_path, job=Job.probe)
+    assert record.outcome is Outcome.PASSED
+    assert record.probe is None
+    assert record.environment.torch == torch.__version__
+    assert "MXFP8 available" in [check.name for check in record.capability.checks]
+
+
+def test_stages_are_timed_in_both_directions(tmp_path: Path) -> None:
+    record = run(tmp_path, benchmark=replace(FEW, stages=True))
+    assert record.benchmark is not None
+    timed = {(s.arm, s.stage, s.direction) for s in record.benchmark.stages}
+    assert timed == {
+        (arm, stage, direction)
+        for arm in ("recipe", "bf16")
+        for stage in ("qkv", "rope", "attention", "out")
+        for direction in ("fprop", "bprop")
+    }
+    # An emulated arm claims no rate.
+    assert all(s.tflops is None and s.share_of_roofline is None for s in record.benchmark.stages)
