@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from jobs.cluster.collect_files import LEDGER_FILES, copy_file, copy_job, logs_of
+from jobs.cluster.collect_files import LEDGER_FILES, copy_file, copy_job, job_logs, logs_of
 from jobs.cluster.collect_points import CollectedPoint, Collection, Problem, Quote
 from jobs.cluster.collect_read import FoundSweep, Task, read_sweep
 from jobs.cluster.collect_select import Selection, select
@@ -103,7 +103,8 @@ def _gather(selections: list[Selection], folder: Path, ask_states: AskStates | N
     jobs: dict[str, None] = {}
     for sweep, point_ids in found:
         places = _copy(sweep, point_ids, folder, jobs)
-        points += [_point(sweep, point_id, states, places, folder) for point_id in point_ids]
+        logs = {place: job_logs(place) for place in places.values()}
+        points += [_point(sweep, point_id, states, places, logs, folder) for point_id in point_ids]
         prefix = f"{sweep.sweep_id}/" if len(found) > 1 else ""
         problems += [Problem(prefix + problem.file, problem.what) for problem in sweep.problems]
         sweeps[sweep.sweep_id] = sweep.info.model_dump(mode="json") if sweep.info else {}
@@ -138,12 +139,13 @@ def _point(
     point_id: str,
     states: dict[str, TaskState],
     places: dict[str, Path],
+    job_logs_of: dict[Path, list[Path]],
     folder: Path,
 ) -> CollectedPoint:
     task = next(iter(sweep.tasks.get(point_id, [])[-1:]), None)
     attempts = sweep.attempts.get(point_id, [])
     place = places.get(task.job_id if task else attempts[-1].job_folder if attempts else "")
-    logs = logs_of(place, point_id, task) if place else []
+    logs = logs_of(place, job_logs_of[place], point_id, task) if place else []
     point = judge(sweep, point_id, states, logs)
     quotes = [_relative(quote, folder) for quote in point.evidence]
     record_file = None

@@ -85,22 +85,26 @@ def copy_file(sweep: FoundSweep, source: Path, target: Path) -> bool:
     return True
 
 
-def logs_of(folder: Path, point_id: str, task: Task | None) -> list[Path]:
+def job_logs(folder: Path) -> list[Path]:
+    """The scheduler's logs in a job's folder: errors first, then output."""
+    names = [path for path in folder.glob("*_log.*") if path.suffix in (".err", ".out")]
+    return sorted(path for path in names if path.is_file())
+
+
+def logs_of(folder: Path, logs: list[Path], point_id: str, task: Task | None) -> list[Path]:
     """The logs that may tell why a point ended, the most telling first.
 
     Args:
         folder: Its job's folder.
+        logs: What `job_logs` found there.
         point_id: The point.
         task: Its task, where the ledger names one.
 
     Returns:
-        Files that exist: the newest attempt's own log, then the job's error and output.
+        Files that exist: the newest attempt's own log, then the job's.
     """
-    own = sorted(folder.glob(f"{point_id}/attempt-*/output.log"), key=_number)[-1:]
-    names = sorted(path for path in folder.glob("*_log.*") if path.suffix in (".err", ".out"))
-    if task is not None:
-        names = [path for path in names if _is_of(path.name, {task})]
-    return own + [path for path in names if path.is_file()]
+    own = sorted((folder / point_id).glob("attempt-*/output.log"), key=_number)[-1:]
+    return own + [path for path in logs if task is None or _is_of(path.name, {task})]
 
 
 def _number(path: Path) -> int:

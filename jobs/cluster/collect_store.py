@@ -28,23 +28,26 @@ def save_collection(collection: Collection) -> None:
         collection: A collection that has a folder.
     """
     assert collection.folder is not None
-    points = []
-    for point in collection.points:
-        bare = dataclasses.asdict(dataclasses.replace(point, record=None))
-        points.append({key: value for key, value in bare.items() if key != "record"})
-    text = json.dumps(
+    head = json.dumps(
         {
             "schema_version": SCHEMA_VERSION,
             "name": collection.name,
             "totals": collection.totals,
             "job_ids": collection.job_ids,
             "sweeps": collection.sweeps,
-            "problems": [dataclasses.asdict(problem) for problem in collection.problems],
-            "points": points,
+            "problems": [vars(problem) for problem in collection.problems],
         },
         indent=1,
     )
-    write_if_changed(collection.folder / STORE_NAME, text + "\n")
+    points = ",\n".join(json.dumps(_bare(point)) for point in collection.points)
+    text = f'{head[:-2]},\n "points": [\n{points}\n]}}\n'
+    write_if_changed(collection.folder / STORE_NAME, text)
+
+
+def _bare(point: CollectedPoint) -> dict[str, Any]:
+    """The point without its record; by hand, for `asdict` copies the whole configuration."""
+    bare = {key: value for key, value in vars(point).items() if key != "record"}
+    return bare | {"evidence": [vars(quote) for quote in point.evidence]}
 
 
 def load_collection(folder: Path) -> Collection:

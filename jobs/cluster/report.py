@@ -43,11 +43,18 @@ _MARKS = {
 
 
 @dataclass(frozen=True)
+class GroupPlots:
+    """The drawings of one GPU and shape."""
+
+    title: str
+    plots: list[Plot]
+
+
+@dataclass(frozen=True)
 class Plots:
     """Every drawing of the report, by the section it stands in."""
 
-    speed: list[Plot]
-    efficiency: list[Plot]
+    speed: list[GroupPlots]
     accuracy: list[Plot]
     tradeoff: list[Plot]
     nodes: list[Plot]
@@ -95,26 +102,30 @@ def draw(collection: Collection, folder: Path) -> Plots:
         The plots, for the page.
     """
     found = groups(collection.points)
-    shown = list(enumerate(found[:_MOST_GROUPS], start=1))
     with style():
-        speed = [
-            plot
-            for number, group in shown
-            for plot in (speedup_plot(group, number, folder), time_plot(group, number, folder))
-        ]
-        efficiency = [
-            plot
-            for number, group in shown
-            for plot in (peak_plot(group, number, folder), stage_plot(group, number, folder))
-        ]
+        speed = [_group(group, number, folder) for number, group in enumerate(found, start=1)]
         return Plots(
-            _there(speed),
-            _there(efficiency),
+            [group for group in speed if group.plots],
             _there([accuracy_plot(collection.points, folder)]),
             _there([tradeoff_plot(found, folder)]),
             _there([nodes_plot(collection.points, folder)]),
-            max(0, len(found) - _MOST_GROUPS),
+            sum(not group.plots for group in speed),
         )
+
+
+def _group(group: Group, number: int, folder: Path) -> GroupPlots:
+    """What a group's size calls for: a single length makes no line."""
+    if number > _MOST_GROUPS:
+        return GroupPlots(group.title, [])
+    drawn = [stage_plot(group, number, folder)]
+    if len(group.lengths) > 1 or len(group.recipes) > 1:
+        drawn = [
+            speedup_plot(group, number, folder),
+            time_plot(group, number, folder),
+            peak_plot(group, number, folder),
+            *drawn,
+        ]
+    return GroupPlots(group.title, _there(drawn))
 
 
 def render(collection: Collection, plots: Plots) -> str:
@@ -159,7 +170,7 @@ def render(collection: Collection, plots: Plots) -> str:
         edges=edge_rows(collection.points),
         nodes=node_rows(rows),
         node_columns=list(NODE_COLUMNS),
-        provenance=provenance_rows(rows),
+        provenance=provenance_rows(collection.points, rows),
         emulated=sum(bool(values["emulated"]) for values in rows),
         files=_files(collection),
         counted=show.counted,
@@ -200,8 +211,10 @@ def _facts(collection: Collection, found: list[Group]) -> list[Fact]:
             facts.append(Fact(name, show.times(best[0]), best[1].point.label))
     edges = edge_rows(collection.points)
     if edges:
-        where = f"{edges[0].tensor}, {edges[0].point.label}"
-        facts.append(Fact("Nearest to its gate", f"{edges[0].used} used", where))
+        worst = edges[0]
+        name = "Outside its gate" if worst.kind == "bad" else "Nearest to the edge of its gate"
+        where = f"{worst.tensor}, {worst.point.label}"
+        facts.append(Fact(name, f"{worst.used} used", where))
     lengths = [point.record.duration_s for point in collection.points if point.record]
     seconds = sum(length for length in lengths if length is not None and finite(length))
     if seconds:

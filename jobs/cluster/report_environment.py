@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from jobs.cluster import report_text as show
+from jobs.cluster.collect_points import CollectedPoint
 from jobs.cluster.table import Value, median
 
 NODE_COLUMNS = {
@@ -75,7 +76,7 @@ def node_rows(rows: Sequence[dict[str, Value]]) -> list[NodeRow]:
     made = []
     for (host, gpu), mine in sorted(by_node.items()):
         figures = [
-            show.number(median([_float(row[key]) for row in mine]), 4)
+            show.number(median([_float(row[key]) for row in mine]))
             for key in NODE_COLUMNS.values()
         ]
         reasons = {str(row["throttle_reasons"]) for row in mine if row["throttle_reasons"]}
@@ -83,11 +84,14 @@ def node_rows(rows: Sequence[dict[str, Value]]) -> list[NodeRow]:
     return made
 
 
-def provenance_rows(rows: Sequence[dict[str, Value]]) -> list[ProvenanceRow]:
+def provenance_rows(
+    points: Sequence[CollectedPoint], rows: Sequence[dict[str, Value]]
+) -> list[ProvenanceRow]:
     """What the points ran on.
 
     Args:
-        rows: Flat rows, as `table.row` made them.
+        points: Collected points.
+        rows: Their flat rows, as `table.row` made them.
 
     Returns:
         A fact with more than one value is what may set points apart; facts that no point has are
@@ -99,7 +103,22 @@ def provenance_rows(rows: Sequence[dict[str, Value]]) -> list[ProvenanceRow]:
         counts = Counter(_word(row[key]) for row in ran if row[key] is not None)
         if counts:
             found.append(ProvenanceRow(title, counts.most_common()))
-    return found
+    return found + _variables(points)
+
+
+def _variables(points: Sequence[CollectedPoint]) -> list[ProvenanceRow]:
+    """The variables that libraries read; SLURM's own differ from job to job by nature."""
+    seen: dict[str, Counter[str]] = defaultdict(Counter)
+    ran = [point.record.environment.variables for point in points if point.record]
+    for variables in ran:
+        for name, value in variables.items():
+            if not name.startswith("SLURM"):
+                seen[name][value] += 1
+    for counts in seen.values():
+        absent = len(ran) - counts.total()
+        if absent:
+            counts["not set"] += absent
+    return [ProvenanceRow(name, counts.most_common()) for name, counts in sorted(seen.items())]
 
 
 def _word(value: Value) -> str:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from jobs.cluster.collect_log import plain_text
 from jobs.cluster.report_figures import (
-    GRID,
-    INK,
     MARKERS,
     MUTED,
     Plot,
@@ -20,11 +19,12 @@ from jobs.cluster.report_series import DIRECTIONS, Group, Timed, finite
 from jobs.record import Timing
 
 Drawn = list[tuple[float, float, float, float]]  # x, value, low, high
+_WIDTH, _HEIGHT = 3.7, 4.7  # inches; all cards of a group stand side by side
 
 
 def speedup_plot(group: Group, number: int, folder: Path) -> Plot | None:
     """Speedup over BF16 against sequence length, with intervals; None where none is claimed."""
-    figure, axes = new_figure(4.4, 5.0, rows=2)
+    figure, axes = new_figure(_WIDTH, _HEIGHT, rows=2)
     best: list[tuple[float, str]] = []
     for axis, direction in zip(axes, DIRECTIONS, strict=True):
         axis.axhline(1, color=MUTED, linewidth=1)
@@ -37,20 +37,18 @@ def speedup_plot(group: Group, number: int, folder: Path) -> Plot | None:
         length_axis(axis, group.lengths)
     if not best:
         return None
-    _legend(axes[0])
-    axes[1].set_xlabel("sequence length (tokens)")
-    figure.subplots_adjust(left=0.13, right=0.97, top=0.95, bottom=0.1, hspace=0.32)
+    _layout(figure, axes, group)
     highest, where = max(best)
     caption = (
         "BF16 time over the recipe's time, from paired blocks; bars are the interval of each "
         f"record. Above 1 the recipe is faster. Highest: {highest:.2f}x, {where} tokens."
     )
-    return finish(figure, f"speedup-{number}", f"Speedup: {group.title}", caption, folder)
+    return finish(figure, f"speedup-{number}", "Speedup over BF16", caption, folder)
 
 
 def time_plot(group: Group, number: int, folder: Path) -> Plot:
     """Time of both arms against sequence length, on logarithmic axes."""
-    figure, axes = new_figure(4.4, 5.0, rows=2)
+    figure, axes = new_figure(_WIDTH, _HEIGHT, rows=2)
     for axis, direction in zip(axes, DIRECTIONS, strict=True):
         for recipe in group.recipes:
             _line(axis, _times(group.of_recipe(recipe), "recipe", direction), recipe, recipe)
@@ -58,18 +56,16 @@ def time_plot(group: Group, number: int, folder: Path) -> Plot:
         axis.set_title(f"{direction} time")
         axis.set_ylabel("milliseconds")
         axis.set_yscale("log")
-        axis.yaxis.set_major_formatter("{x:g}")
+        _readable_log(axis.yaxis)
         length_axis(axis, group.lengths)
-    _legend(axes[0])
-    axes[1].set_xlabel("sequence length (tokens)")
-    figure.subplots_adjust(left=0.15, right=0.97, top=0.95, bottom=0.1, hspace=0.32)
+    _layout(figure, axes, group)
     caption = "Time of one step, lower is better; bars are the interval of each record."
-    return finish(figure, f"time-{number}", f"Time: {group.title}", caption, folder)
+    return finish(figure, f"time-{number}", "Time of a step", caption, folder)
 
 
 def peak_plot(group: Group, number: int, folder: Path) -> Plot | None:
     """Share of the GPU's peak that a whole step reaches, against sequence length."""
-    figure, axes = new_figure(4.4, 5.0, rows=2)
+    figure, axes = new_figure(_WIDTH, _HEIGHT, rows=2)
     seen = False
     for axis, direction in zip(axes, DIRECTIONS, strict=True):
         lines = [(recipe, recipe, group.of_recipe(recipe), "recipe") for recipe in group.recipes]
@@ -90,14 +86,12 @@ def peak_plot(group: Group, number: int, folder: Path) -> Plot | None:
         length_axis(axis, group.lengths)
     if not seen:
         return None
-    _legend(axes[0])
-    axes[1].set_xlabel("sequence length (tokens)")
-    figure.subplots_adjust(left=0.13, right=0.97, top=0.95, bottom=0.1, hspace=0.32)
+    _layout(figure, axes, group)
     caption = (
         "Time that the step's operations would take at the data sheet's dense peak, each stage at "
         "the precision that ran, over the time that it took."
     )
-    return finish(figure, f"peak-{number}", f"Share of peak: {group.title}", caption, folder)
+    return finish(figure, f"peak-{number}", "Share of the GPU's peak", caption, folder)
 
 
 def stage_plot(group: Group, number: int, folder: Path) -> Plot | None:
@@ -115,15 +109,21 @@ def stage_plot(group: Group, number: int, folder: Path) -> Plot | None:
     if not found:
         return None
     rows = sorted(found, key=lambda key: DIRECTIONS.index(key[0]) if key[0] in DIRECTIONS else 9)
-    figure, (axis,) = new_figure(4.4, 1.0 + 0.34 * len(rows))
+    figure, (axis,) = new_figure(_WIDTH, _HEIGHT)
     recipes = list(dict.fromkeys(recipe for values in found.values() for recipe, _ in values))
     for place, recipe in enumerate(recipes):
         shift = (place - (len(recipes) - 1) / 2) * 0.5 / max(len(recipes), 1)
-        xs = [share for key in rows for name, share in found[key] if name == recipe]
-        ys = [i + shift for i, key in enumerate(rows) for name, _ in found[key] if name == recipe]
+        drawn = sorted(
+            {
+                (round(share, 1), row + shift)  # of marks that would cover each other, one
+                for row, key in enumerate(rows)
+                for name, share in found[key]
+                if name == recipe
+            }
+        )
         axis.plot(
-            xs,
-            ys,
+            [share for share, _ in drawn],
+            [row for _, row in drawn],
             linestyle="none",
             marker=MARKERS.get(recipe, "P"),
             color=colour_of(recipe),
@@ -135,20 +135,20 @@ def stage_plot(group: Group, number: int, folder: Path) -> Plot | None:
     axis.set_ylim(len(rows) - 0.5, -0.5)
     axis.set_xlim(0, 105)
     axis.set_xlabel("percent of roofline")
-    axis.set_title("each stage by itself, each length a mark")
-    height = 1.0 + 0.34 * len(rows)
-    axis.legend(loc="upper center", bbox_to_anchor=(0.5, -0.38 / (height - 0.9)), ncols=4)
-    figure.subplots_adjust(left=0.24, right=0.96, top=1 - 0.25 / height, bottom=0.72 / height)
+    axis.set_title("each stage, each length")
+    _legend(figure, axis)
+    _name(figure, group)
+    figure.subplots_adjust(left=0.31, right=0.96, top=0.885, bottom=0.2)
     caption = (
         "The roofline is the larger of the two floors of a stage, by operations at peak and by "
         "bytes at the memory's bandwidth; 100 is as fast as the data sheet allows."
     )
-    return finish(figure, f"stages-{number}", f"Stages: {group.title}", caption, folder)
+    return finish(figure, f"stages-{number}", "Stages against their roofline", caption, folder)
 
 
 def tradeoff_plot(found: list[Group], folder: Path) -> Plot | None:
     """Speed against error for each recipe, over all groups."""
-    figure, (axis,) = new_figure(4.8, 3.5)
+    figure, (axis,) = new_figure(5.2, 3.8)
     seen: dict[str, list[tuple[float, float]]] = {}
     for group in found:
         for timed in group.timed:
@@ -170,12 +170,12 @@ def tradeoff_plot(found: list[Group], folder: Path) -> Plot | None:
         )
     axis.axhline(1, color=MUTED, linewidth=1)
     axis.set_xscale("log")
-    axis.xaxis.set_major_formatter("{x:g}")
+    _readable_log(axis.xaxis)
     axis.set_xlabel("relative L2 error of the output against FP32")
     axis.set_ylabel("fprop speedup over BF16")
     axis.set_title("faster is up, more exact is left")
-    _legend(axis)
-    figure.subplots_adjust(left=0.12, right=0.97, top=0.92, bottom=0.14)
+    _legend(figure, axis)
+    figure.subplots_adjust(left=0.12, right=0.97, top=0.92, bottom=0.24)
     caption = (
         "Each mark is a point. A recipe pays for its speed with error: compare marks of the same "
         "shape and length."
@@ -238,8 +238,29 @@ def _line(axis: Any, drawn: Drawn, recipe: str, label: str) -> None:  # noqa: AN
     )
 
 
-def _legend(axis: Any) -> None:  # noqa: ANN401 - matplotlib is untyped here
-    legend = axis.legend(loc="best", frameon=True, framealpha=0.85, edgecolor=GRID)
-    legend.get_frame().set_facecolor("none")
-    for text in legend.get_texts():
-        text.set_color(INK)
+def _layout(figure: Any, axes: list[Any], group: Group) -> None:  # noqa: ANN401 - matplotlib
+    axes[1].set_xlabel("sequence length (tokens)")
+    _legend(figure, axes[0])
+    _name(figure, group)
+    figure.subplots_adjust(left=0.155, right=0.97, top=0.885, bottom=0.2, hspace=0.4)
+
+
+def _name(figure: Any, group: Group) -> None:  # noqa: ANN401 - matplotlib is untyped here
+    """A file that is pasted elsewhere must say what it shows."""
+    figure.text(
+        0.02, 0.965, plain_text(group.title).replace("$", r"\$"), color=MUTED, fontsize=8.5
+    )
+
+
+def _legend(figure: Any, axis: Any) -> None:  # noqa: ANN401 - matplotlib is untyped here
+    handles, labels = axis.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="lower center", ncols=3, columnspacing=1.4)
+
+
+def _readable_log(axis: Any) -> None:  # noqa: ANN401 - matplotlib is untyped here
+    """Ticks at 1, 2 and 5 of each decade: a range of less than one decade has some, too."""
+    from matplotlib.ticker import LogLocator, NullLocator
+
+    axis.set_major_locator(LogLocator(base=10, subs=(1, 2, 5)))
+    axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter("{x:g}")

@@ -44,7 +44,7 @@ def accuracy_plot(points: Iterable[CollectedPoint], folder: Path) -> Plot | None
         return None
     names = list(marks)[:_MOST_TENSORS]
     height = 1.35 + 0.25 * len(names)
-    figure, (axis,) = new_figure(5.2, height)
+    figure, (axis,) = new_figure(5.6, height)
     axis.axvspan(0, 100, color=GOOD, alpha=0.12, linewidth=0)
     for edge in (0, 100):
         axis.axvline(edge, color=GOOD, linewidth=1)
@@ -73,9 +73,9 @@ def accuracy_plot(points: Iterable[CollectedPoint], folder: Path) -> Plot | None
     axis.set_ylim(len(names) - 0.4, -0.6)
     axis.set_xlim(-40, 140)
     axis.set_xticks([0, 50, 100], ["lower edge", "middle", "upper edge"])
-    axis.set_title("where the error lies between the edges of its gate")
-    axis.legend(loc="upper center", bbox_to_anchor=(0.5, -0.42 / (height - 1.05)), ncols=4)
-    figure.subplots_adjust(left=0.24, right=0.97, top=1 - 0.3 / height, bottom=0.8 / height)
+    axis.set_title("place of each error within its gate")
+    figure.legend(*axis.get_legend_handles_labels(), loc="lower center", ncols=3)
+    figure.subplots_adjust(left=0.34, right=0.97, top=1 - 0.3 / height, bottom=0.8 / height)
     caption = (
         "Each mark is a tensor of a point, on the logarithmic way from the lower to the upper "
         "edge of its gate; where there is no lower edge, from nothing. Marks beyond the frame "
@@ -140,12 +140,14 @@ def _marks(
     recipe: str,
     shift: float,
 ) -> None:
-    drawn = [
-        (shown, row + shift)
-        for row, name in enumerate(names)
-        for shown, arm, _ in marks[name]
-        if arm == recipe
-    ]
+    drawn = sorted(
+        {
+            (round(shown), row + shift)  # of marks that would cover each other, one
+            for row, name in enumerate(names)
+            for shown, arm, _ in marks[name]
+            if arm == recipe
+        }
+    )
     axis.plot(
         [shown for shown, _ in drawn],
         [row for _, row in drawn],

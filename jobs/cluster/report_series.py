@@ -12,6 +12,7 @@ from jobs.cluster.table import arm_of
 from jobs.record import ArmBenchmark, Speedup, Timing
 
 DIRECTIONS = ("fprop", "bprop")
+_MOST = 1e12
 
 
 @dataclass(frozen=True)
@@ -88,8 +89,10 @@ def groups(points: Iterable[CollectedPoint]) -> list[Group]:
 
 
 def finite(*values: float | None) -> bool:
-    """Whether all of these are numbers."""
-    return all(value is not None and math.isfinite(value) for value in values)
+    """Whether all of these are numbers that can be drawn: none is beyond a trillion."""
+    return all(
+        value is not None and math.isfinite(value) and abs(value) < _MOST for value in values
+    )
 
 
 def _timed(point: CollectedPoint) -> Timed | None:

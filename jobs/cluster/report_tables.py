@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from jobs.cluster import report_text as show
 from jobs.cluster.collect_points import CollectedPoint
 from jobs.cluster.table import Value
-from jobs.cluster.table_gates import gate_uses
-
-_EDGE_ROWS = 15
+from jobs.cluster.table_gates import GateUse, gate_uses
 
 
 @dataclass(frozen=True)
@@ -78,7 +77,7 @@ def _point_row(point: CollectedPoint, row: dict[str, Value]) -> PointRow:
         value = row[name]
         return float(value) if isinstance(value, int | float) else None
 
-    gpu = str(row["gpu_name"] or row["gpu"] or show.NOTHING)
+    gpu = str(row["gpu_name"] or row["gpu"] or show.NOTHING).removeprefix("NVIDIA ")
     shape = str(row["shape"] or point.point_id)
     batch = f" b={row['batch']}" if row["batch"] not in (None, 1) else ""
     recipe = str(row["recipe"] or show.NOTHING)
@@ -140,7 +139,7 @@ def _edge(use: float | None) -> str:
 
 @dataclass(frozen=True)
 class EdgeRow:
-    """A tensor near to, or outside, its gate."""
+    """A tensor, at the point where it comes nearest to its gate or lies farthest outside."""
 
     point: CollectedPoint
     tensor: str
@@ -150,29 +149,46 @@ class EdgeRow:
     position: float
     used: str
     kind: str
+    gated: int
+    missed: int
 
 
 def edge_rows(points: Sequence[CollectedPoint]) -> list[EdgeRow]:
-    """The tensors nearest to the edges of their gates, the worst first."""
-    found = [
-        (use, point)
-        for point in points
-        if point.record is not None and point.record.validation is not None
-        for use in gate_uses(point.record.validation)
-    ]
-    found.sort(key=lambda pair: -pair[0].use)
-    return [
-        EdgeRow(
-            point,
-            use.name,
-            use.quantity,
-            show.number(use.value),
-            f"{show.number(use.error.gate_low)} to {show.number(use.error.gate_high)}"
-            if use.error.gate_low is not None
-            else f"at most {show.number(use.error.gate_high)}",
-            max(0.0, min(1.0, use.position)),
-            show.percent(use.use),
-            "bad" if not use.error.passed else _edge(use.use),
-        )
-        for use, point in found[:_EDGE_ROWS]
-    ]
+    """Every gated tensor at its worst point.
+
+    Args:
+        points: Collected points.
+
+    Returns:
+        A row for each tensor of each arm, the worst first.
+    """
+    found: dict[str, list[tuple[GateUse, CollectedPoint]]] = defaultdict(list)
+    for point in points:
+        validation = point.record.validation if point.record else None
+        for use in gate_uses(validation) if validation else []:
+            found[use.name].append((use, point))
+    worst = [max(uses, key=lambda pair: pair[0].use) for uses in found.values()]
+    worst.sort(key=lambda pair: -pair[0].use)
+    return [_edge_row(use, point, found[use.name]) for use, point in worst]
+
+
+def _edge_row(
+    use: GateUse, point: CollectedPoint, uses: list[tuple[GateUse, CollectedPoint]]
+) -> EdgeRow:
+    error = use.error
+    high = show.number(error.gate_high)
+    gate = f"at most {high}"
+    if error.gate_low is not None:
+        gate = f"{show.number(error.gate_low)} to {high}"
+    return EdgeRow(
+        point,
+        use.name,
+        use.quantity,
+        show.number(use.value),
+        gate,
+        max(0.0, min(1.0, use.position)),
+        show.percent(use.use),
+        _edge(use.use) if error.passed else "bad",
+        len(uses),
+        sum(not one.error.passed for one, _ in uses),
+    )

@@ -84,14 +84,14 @@
 
   const root = document.documentElement;
   const theme = document.getElementById("theme");
-  const isDark = () => root.dataset.theme
-    ? root.dataset.theme === "dark"
-    : matchMedia("(prefers-color-scheme: dark)").matches;
+  const system = matchMedia("(prefers-color-scheme: dark)");
+  const isDark = () => root.dataset.theme ? root.dataset.theme === "dark" : system.matches;
   const label = () => { theme.textContent = isDark() ? "Light" : "Dark"; };
   theme.addEventListener("click", () => {
     root.dataset.theme = isDark() ? "light" : "dark";
     label();
   });
+  system.addEventListener("change", label);
   label();
 
   addEventListener("beforeprint", () => {

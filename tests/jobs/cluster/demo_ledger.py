@@ -108,7 +108,9 @@ def _failures(sweep: FakeSweep, ids: list[str]) -> None:
         lines=["Fatal Python error: Segmentation fault", HOSTILE],
     )
     sweep.attempt("1062811", ids[3], crashed, log=f"\x1b[31mred\x1b[0m\n{HOSTILE}\n")
-    traceback = 'Traceback (most recent call last):\n  File "x.py", line 3\nRuntimeError: no plan\n'
+    traceback = (
+        'Traceback (most recent call last):\n  File "x.py", line 3\nRuntimeError: no plan\n'
+    )
     failed = record(
         ids[4],
         points[ids[4]],

@@ -1,0 +1,170 @@
+"""The report as text: whole, self-contained, and nothing in it runs but its own script."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from jobs.cluster.collect import collect
+from jobs.cluster.collect_points import OUTCOMES, STATES, CollectedPoint, Collection
+from jobs.cluster.report import write_report
+from tests.jobs.cluster.demo_ledger import HOSTILE, demo_sweep
+from tests.jobs.cluster.fake_ledger import asked, passed_sweep, record
+
+
+class Page(HTMLParser):
+    """Tags, ids, links and text of a page."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.words: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.words.append(data)
+
+    def values(self, name: str) -> list[str]:
+        return [held for _, about in self.tags if (held := about.get(name)) is not None]
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Collection:
+    folder = tmp_path_factory.mktemp("demo")
+    demo_sweep(folder / "runs")
+    return collect(["latest"], folder / "runs", folder / "results")
+
+
+@pytest.fixture(scope="module")
+def text(demo: Collection) -> str:
+    assert demo.folder is not None
+    return (demo.folder / "report.html").read_text(encoding="utf-8")
+
+
+def written(folder: Path, *points: CollectedPoint) -> str:
+    folder.mkdir(exist_ok=True)
+    return write_report(Collection("c", list(points), folder)).read_text(encoding="utf-8")
+
+
+def test_every_section_is_there_and_every_link_leads_somewhere(
+    demo: Collection, text: str
+) -> None:
+    page = Page(text)
+    ids = page.values("id")
+    assert {"summary", "failures", "points", "speed", "accuracy", "nodes", "provenance"} <= set(
+        ids
+    )
+    assert len(ids) == len(set(ids))
+    for link in page.values("href"):
+        if link.startswith("#"):
+            assert link[1:] in ids
+        else:
+            assert demo.folder is not None
+            assert (demo.folder / link).exists(), link
+
+
+def test_the_page_needs_nothing_from_anywhere(text: str) -> None:
+    page = Page(text)
+    assert not [tag for tag, _ in page.tags if tag in ("link", "img", "iframe", "object", "base")]
+    assert not page.values("src")
+    addresses = set(re.findall(r"https?://[^\s\"'<>)]+", text))
+    assert addresses <= {"http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"}
+    assert "default-src 'none'" in text
+
+
+def test_text_of_a_log_is_shown_and_not_run(text: str) -> None:
+    page = Page(text)
+    assert [tag for tag, _ in page.tags].count("script") == 1
+    assert not any(name.startswith("on") for _, about in page.tags for name in about)
+    assert HOSTILE in "".join(page.words)
+    assert "\x1b" not in text
+
+
+def test_every_figure_of_the_summary_adds_up(demo: Collection, text: str) -> None:
+    counts = [int(n) for n in re.findall(r'class="figure">(\d+)</span> <span aria', text)]
+    assert sum(counts) == demo.totals["planned"] == 48
+    assert text.count("<tr data-state=") == 48
+
+
+def test_each_failure_shows_its_evidence_and_log(text: str) -> None:
+    words = "".join(Page(text).words)
+    assert "DUE TO TIME LIMIT" in words
+    assert "RuntimeError: no plan" in words
+    assert "compute_capability must be at least 10.0 for MXFP8, got 9.0" in words
+    assert "Last lines of" in words
+
+
+def test_plots_are_saved_for_pasting_too(demo: Collection) -> None:
+    assert demo.folder is not None
+    names = {path.name for path in (demo.folder / "plots").iterdir()}
+    for stem in ("speedup-1", "time-1", "peak-1", "stages-1", "accuracy", "speed-error", "nodes"):
+        assert {f"{stem}.svg", f"{stem}.png"} <= names
+
+
+def test_a_page_is_made_of_anything(tmp_path: Path) -> None:
+    assert "0 of 0 planned points passed" in written(tmp_path / "empty")
+    states = [CollectedPoint(f"p-{state}", "s", asked(), state) for state in OUTCOMES + STATES]
+    assert "1 of 8 planned points passed" in written(tmp_path / "states", *states)
+    nothing = CollectedPoint("p-1", "s", {}, "PLANNED")
+    assert "p-1" in written(tmp_path / "bare", nothing)
+
+
+def test_hostile_names_and_numbers_break_nothing(tmp_path: Path) -> None:
+    config = asked(shape__name=HOSTILE, recipe__name="$\\frac{", shape__seq_len=-5)
+    config["gpu"]["name"] = "\ud800'\"><svg onload=1>"
+    left = record("p-1", asked()).model_copy(update={"config": config})
+    text = written(
+        tmp_path / "c",
+        CollectedPoint("p-1", "s", config, "PASSED", record=left),
+        CollectedPoint("p-2", "s", asked(shape__name="a$b_{"), "PASSED", record=left),
+        CollectedPoint("p-3", "s", config, "ERROR", reason=HOSTILE, command=HOSTILE),
+    )
+    page = Page(text)
+    assert [tag for tag, _ in page.tags].count("script") == 1
+    assert not any(name.startswith("on") for _, about in page.tags for name in about)
+
+
+@pytest.mark.parametrize("value", ["NaN", "Infinity", "-Infinity", 0.0, -1.0, 1e308])
+def test_times_that_are_no_times_are_left_out_of_the_plots(tmp_path: Path, value: object) -> None:
+    points = []
+    for number, length in enumerate((1024, 2048, 4096)):
+        config = asked(shape__seq_len=length)
+        plain = record(f"p-{number}", config).model_dump(mode="json")
+        if number == 1:
+            for arm in plain["benchmark"]["arms"]:
+                arm["fprop"] |= {"median_ms": value, "low_ms": value, "high_ms": value}
+            plain["benchmark"]["fprop_speedup"] |= {"ratio": value, "low": value, "high": value}
+            plain["benchmark"]["stages"][0]["share_of_roofline"] = value
+            plain["validation"]["tensors"][0]["rel_l2"] = value
+        left = record(f"p-{number}", config).model_validate(plain)
+        points.append(CollectedPoint(f"p-{number}", "s", config, "PASSED", record=left))
+    assert "Speedup over BF16" in written(tmp_path / "c", *points)
+
+
+def test_emulated_times_are_never_drawn_as_speed(tmp_path: Path) -> None:
+    points = []
+    for length in (128, 256):
+        config = asked(gpu="cpu", shape="tiny", shape__seq_len=length)
+        left = record(f"p-{length}", config)
+        points.append(CollectedPoint(f"p-{length}", "s", config, "PASSED", record=left))
+    text = written(tmp_path / "c", *points)
+    assert "2 points were emulated" in text
+    assert "Speedup over BF16" not in text
+    assert "no claim" in text
+
+
+def test_writing_again_changes_no_file(tmp_path: Path) -> None:
+    passed_sweep(tmp_path / "runs")
+    folder = collect(["latest"], tmp_path / "runs", tmp_path / "results").folder
+    assert folder is not None
+    before = {path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()}
+    collect(["latest"], tmp_path / "runs", tmp_path / "results")
+    assert before == {
+        path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()
+    }
