@@ -1,8 +1,9 @@
 """The MXFP8 quantizer, bit for bit the rule of Transformer Engine, in plain PyTorch.
 
 A block of 32 values along one axis shares a power-of-two scale, stored as E8M0 (the exponent
-byte of an fp32 number); each value is stored as E4M3 or E5M2. The scale is rounded up, so no
-finite value saturates; the OCP rule rounds it down and clips about a sixth of Gaussian blocks.
+byte of an fp32 number); each value is stored as E4M3 or E5M2. The scale is rounded up, so clipping
+takes nothing from a finite value that rounding would leave; the OCP rule rounds the scale down and
+clips about a sixth of Gaussian blocks.
 
     amax  = largest |x| of the block, NaN left out
     scale = 2^(byte - 127), the smallest power of two >= amax / largest FP8 value
