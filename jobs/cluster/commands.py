@@ -84,10 +84,11 @@ def call(command: Sequence[str], *, time_limit_s: float = TIME_LIMIT_S) -> Answe
     out, warning = (text.decode("utf-8", "replace") for text in (done.stdout, done.stderr))
     if done.returncode == 0:
         return Answer(out, None, warning.strip())
-    return Answer(out, _said(command[0], warning, done.returncode), warning.strip())
+    return Answer(out, said(command[0], warning, done.returncode), warning.strip())
 
 
-def _said(program: str, stderr: str, code: int) -> str:
+def said(program: str, stderr: str, code: int) -> str:
+    """Why a program failed, from what it wrote to standard error, in one line."""
     lines = [line.strip() for line in stderr.splitlines() if line.strip()]
     # SLURM puts what went wrong last, and sbatch's reason after a general line.
     words = "; ".join(dict.fromkeys(line.removeprefix(f"{program}: ") for line in lines[-2:]))

@@ -10,31 +10,20 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import re
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from jobs.cluster.death import Seen, oom_kills, record_of_death
 from jobs.files import new_attempt, write_whole
 
-TAIL_LINES = 20
-TAIL_BYTES = 16_384
 GRACE_S = 10.0
-
-_CAUSES = (
-    (
-        re.compile(r"(ModuleNotFoundError|ImportError|cannot open shared object|No module named)"),
-        "import_error",
-    ),
-    (re.compile(r"(OutOfMemoryError|CUDA out of memory)"), "out_of_memory_gpu"),
-    (re.compile(r"(^MemoryError|DefaultCPUAllocator: not enough memory)"), "out_of_memory_host"),
-)
+# A signal to the whole job reaches the child and this process in any order.
+_SETTLE_S = 1.0
 
 
 @dataclass(frozen=True)
@@ -56,6 +45,20 @@ class Child:
     env: Mapping[str, str] | None = None
 
 
+class StopError(BaseException):
+    """Raised by a signal handler of whoever runs points: end the child, and say why.
+
+    Args:
+        cause: What the record will say; None: leave no record, the scheduler knows why.
+        reason: One line.
+    """
+
+    def __init__(self, cause: str | None, reason: str) -> None:
+        super().__init__(reason)
+        self.cause = cause
+        self.reason = reason
+
+
 def run_point(point_file: Path, point_folder: Path, child: Child) -> dict[str, Any]:
     """Runs one point as a new attempt.
 
@@ -70,39 +73,50 @@ def run_point(point_file: Path, point_folder: Path, child: Child) -> dict[str, A
     Raises:
         OSError: The attempt's folder cannot be made or written.
         KeyboardInterrupt: Passed on, after the process was ended and recorded as cancelled.
+        StopError: Passed on, after the process was ended and, where it names a cause, recorded.
     """
     attempt = new_attempt(point_folder)
     started = time.time()
+    killed_before = oom_kills()
+    stop: StopError | None = None
     with (attempt / "output.log").open("ab") as log:
-        seen = _watch([child.python, "-m", "jobs.node", str(point_file), str(attempt)], child, log)
+        seen = Seen()
+        try:
+            command = [child.python, "-m", "jobs.node", str(point_file), str(attempt)]
+            _watch(command, child, attempt, log, seen)
+        except StopError as asked:
+            stop = asked
+            if asked.cause is not None:
+                seen.stopped = (asked.cause, asked.reason)
+    seen.oom_kills = oom_kills() - killed_before
     record_path = attempt / "record.json"
-    if not record_path.exists():
-        record = _record_of_death(point_file, attempt, child, seen, started)
+    if not record_path.exists() and not (stop and stop.cause is None):
+        record = record_of_death(
+            point_file, attempt, child.job_id, seen, started, child.time_limit_s
+        )
         write_whole(record_path, json.dumps(record, indent=2) + "\n")
+    if stop is not None:
+        raise stop
     if seen.interrupted:
         raise KeyboardInterrupt
-    record = json.loads(record_path.read_text(encoding="utf-8"))
-    kept = {name: record.get(name) for name in ("outcome", "cause", "reason")}
+    return read_outcome(attempt)
+
+
+def read_outcome(attempt: Path) -> dict[str, Any]:
+    """What an attempt's record says in short; an ERROR where it cannot be read."""
+    try:
+        record = json.loads((attempt / "record.json").read_text(encoding="utf-8"))
+        kept = {name: record.get(name) for name in ("outcome", "cause", "reason")}
+    except (OSError, ValueError, AttributeError) as error:
+        kept = {"outcome": "ERROR", "cause": "lost", "reason": f"its record: {error}"}
     return {"attempt": str(attempt), **kept}
 
 
-@dataclass
-class _Seen:
-    """How a child ended: its return code, or why it never began."""
-
-    returncode: int | None = None
-    timed_out: bool = False
-    interrupted: bool = False
-    launch_error: str | None = None
-    max_memory_gib: float | None = None
-
-
-def _watch(command: list[str], child: Child, log: Any) -> _Seen:  # noqa: ANN401 - a binary file
+def _watch(command: list[str], child: Child, attempt: Path, log: Any, seen: Seen) -> None:  # noqa: ANN401 - a binary file
     env = {**os.environ, **(child.env or {})}
     env["PYTHONPATH"] = os.pathsep.join(filter(None, (child.root, env.get("PYTHONPATH"))))
     env["PYTHONUNBUFFERED"] = "1"
     env["MXFP8_JOB_ID"] = child.job_id
-    seen = _Seen()
     try:
         process = subprocess.Popen(
             command,
@@ -110,11 +124,13 @@ def _watch(command: list[str], child: Child, log: Any) -> _Seen:  # noqa: ANN401
             stdout=log,
             stderr=subprocess.STDOUT,
             env=env,
+            # `-m` looks into the working directory first: a folder `jobs` there would be run.
+            cwd=attempt,
             start_new_session=True,
         )
     except OSError as error:
         seen.launch_error = f"{command[0]}: {error.strerror}"
-        return seen
+        return
     try:
         _, status, usage = _wait(process, child.time_limit_s)
         seen.timed_out = usage is None
@@ -122,11 +138,18 @@ def _watch(command: list[str], child: Child, log: Any) -> _Seen:  # noqa: ANN401
             status, usage = _end(process)
         seen.returncode = os.waitstatus_to_exitcode(status)
         seen.max_memory_gib = usage.ru_maxrss / 2**20
+        process.returncode = seen.returncode  # or Popen takes it for still running
+        if seen.returncode in (-signal.SIGTERM, -signal.SIGKILL):
+            time.sleep(_SETTLE_S)  # where the whole job was meant, a handler raises StopError here
     except KeyboardInterrupt:
         status, _ = _end(process)
         seen.interrupted = True
         seen.returncode = os.waitstatus_to_exitcode(status)
-    return seen
+    except StopError:
+        if seen.returncode is None:
+            status, _ = _end(process)
+            seen.returncode = os.waitstatus_to_exitcode(status)
+        raise
 
 
 def _wait(process: subprocess.Popen[bytes], limit_s: float | None) -> tuple[int, int, Any]:
@@ -152,94 +175,8 @@ def _end(process: subprocess.Popen[bytes]) -> tuple[int, Any]:
             os.killpg(process.pid, sign)
         pid, status, usage = _wait(process, grace)
         if pid:
+            process.returncode = os.waitstatus_to_exitcode(status)
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             return status, usage
     raise AssertionError("a killed process was not waited for")
-
-
-def _record_of_death(
-    point_file: Path, attempt: Path, child: Child, seen: _Seen, started: float
-) -> dict[str, Any]:
-    lines, offset = _tail(attempt / "output.log")
-    cause, reason = _cause(seen, lines, child.time_limit_s)
-    if seen.max_memory_gib is not None:
-        reason += f" (at most {seen.max_memory_gib:.2f} GiB of memory)"
-    point = _read_json(point_file)
-    finished = time.time()
-    return {
-        "schema_version": 1,
-        "identity": _identity(point, attempt, child.job_id),
-        "config": point.get("point", {}),
-        "environment": {"host": socket.gethostname()},
-        "outcome": "ERROR",
-        "cause": cause,
-        "reason": reason,
-        "evidence": [{"lines": lines, "file": "output.log", "offset": offset}] if lines else [],
-        "started_at": _iso(started),
-        "finished_at": _iso(finished),
-        "duration_s": round(finished - started, 3),
-        "command": point.get("command"),
-    }
-
-
-def _cause(seen: _Seen, lines: list[str], limit_s: float | None) -> tuple[str, str]:
-    if seen.launch_error:
-        return "launch_failed", f"the node's interpreter did not start: {seen.launch_error}"
-    if seen.interrupted:
-        return "cancelled", "interrupted from the keyboard"
-    if seen.timed_out:
-        return "timeout", f"still running after its limit of {limit_s:g} s"
-    code = seen.returncode or 0
-    if code < 0:
-        return "crashed", f"the process was ended by {_signal_name(-code)}"
-    text = "\n".join(lines)
-    for pattern, cause in _CAUSES:
-        if pattern.search(text):
-            matching = [line for line in lines if pattern.search(line)]
-            return cause, matching[-1].strip()[:300]
-    return "exception", f"the process ended with exit code {code} and left no record"
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
-
-
-def _identity(point: dict[str, Any], attempt: Path, job_id: str) -> dict[str, Any]:
-    restarts = os.environ.get("SLURM_RESTART_COUNT", "0")
-    return {
-        "point_id": point.get("point_id", attempt.parent.name),
-        "sweep_id": point.get("sweep_id"),
-        "job_id": job_id,
-        "raw_job_id": os.environ.get("SLURM_JOB_ID"),
-        "attempt": int(attempt.name.rpartition("-")[2]),
-        "restart_count": int(restarts) if restarts.isdecimal() else 0,
-    }
-
-
-def _tail(path: Path) -> tuple[list[str], int]:
-    """The log's last lines and where they begin."""
-    try:
-        with path.open("rb") as handle:
-            size = handle.seek(0, os.SEEK_END)
-            handle.seek(max(0, size - TAIL_BYTES))
-            data = handle.read()
-    except OSError:
-        return [], 0
-    kept = b"".join(data.splitlines(keepends=True)[-TAIL_LINES:])
-    return kept.decode("utf-8", "replace").splitlines(), size - len(kept)
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return data if isinstance(data, dict) else {}
-
-
-def _iso(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")

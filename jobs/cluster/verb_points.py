@@ -33,6 +33,10 @@ def plan(asks: Sequence[Ask], call: Call) -> int:
         runs = "yes" if point.unsupported is None else f"UNSUPPORTED: {point.unsupported}"
         shown.add_row(point.point_id, screen.label(point), runs)
     out.print(shown)
+    if made.config.cluster.scheduler is Scheduler.slurm and made.runnable:
+        from jobs.cluster.verb_submit import show_plan
+
+        show_plan(made, out)
     out.print(
         f"{len(made.points)} points: {len(made.runnable)} to run, "
         f"{len(made.unsupported)} known to be unsupported; nothing was started."
@@ -43,12 +47,14 @@ def plan(asks: Sequence[Ask], call: Call) -> int:
 
 def _start(made: Plan, call: Call) -> int:
     config = made.config
+    if config.cluster.scheduler is Scheduler.slurm:
+        from jobs.cluster.verb_submit import submit_plan
+
+        return submit_plan(made, call)
     mode = 0o750 if config.launch.share is Share.group else 0o700
     ledger = Ledger.create(runs_dir(config), mode=mode)
     write_ledger(made, ledger, verb=call.verb, command=call.command)
-    if config.cluster.scheduler is Scheduler.local:
-        return _run_here(made, ledger, call)
-    raise NotImplementedError
+    return _run_here(made, ledger, call)
 
 
 def _run_here(made: Plan, ledger: Ledger, call: Call) -> int:

@@ -1,0 +1,141 @@
+"""What one SLURM job, or one task of an array, runs: the points of its slot, one after another.
+
+submitit unpickles `run_slot` on the node. It uses the standard library alone, and travels in the
+sweep's folder with everything it imports, so that the node's interpreter needs none of it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from datetime import datetime
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from jobs.cluster.death import Seen, record_of_death
+from jobs.cluster.entry import Child, StopError, read_outcome, run_point
+from jobs.files import new_attempt, write_whole
+
+# The scheduler may warn a minute earlier than it was asked to.
+_WARNING_SLACK_S = 75.0
+_RETRIED = frozenset({"node_fail", "preempted", "launch_failed", "container_failed", "lost"})
+
+
+def run_slot(submission_json: str) -> list[dict[str, Any]]:
+    """Runs every point of this task that has no final record yet.
+
+    A requeued job runs this again and goes on where it was; what it had finished stays.
+
+    Args:
+        submission_json: What was written before the submission: the tasks and how to run them.
+
+    Returns:
+        What became of each point, in short; the records are the truth.
+
+    Raises:
+        SystemExit: The job was told to end; the scheduler knows why, so no record says more.
+    """
+    began = time.time()
+    asked = json.loads(Path(submission_json).read_text(encoding="utf-8"))
+    job_id, folder = _job(Path(asked["sweep"]))
+    points = asked["tasks"][os.environ.get("SLURM_ARRAY_TASK_ID", "0")]
+    deadline = _deadline(began, asked["time_min"])
+    _handle_signals(deadline, asked["warning_s"], asked["time_min"])
+    child = Child(asked["python"], asked["root"], job_id, asked["point_time_limit_s"])
+    ended: list[dict[str, Any]] = []
+    stopped: StopError | None = None
+    for number, point_id in enumerate(points, 1):
+        point_file = Path(asked["sweep"]) / "points" / f"{point_id}.json"
+        point_folder = folder / point_id
+        _say(f"point {number} of {len(points)}: {point_id}")
+        known: dict[str, Any] | None = None
+        try:
+            known = _finished(point_folder)
+            if known is None and stopped is None:
+                known = run_point(point_file, point_folder, child)
+        except StopError as stop:
+            if stop.cause is None:
+                _say(stop.reason)
+                raise SystemExit(128 + signal.SIGTERM) from None
+            stopped = stop
+        known = known or _finished(point_folder) or _not_started(point_file, point_folder, job_id)
+        _say(
+            f"  {known['outcome']} {known.get('cause') or ''} {known.get('reason') or ''}".rstrip()
+        )
+        ended.append({"point_id": point_id, **known})
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    return ended
+
+
+def _job(sweep: Path) -> tuple[str, Path]:
+    """The job as people type it, and its folder."""
+    raw = os.environ["SLURM_JOB_ID"]
+    array = os.environ.get("SLURM_ARRAY_JOB_ID")
+    job_id = f"{array}_{os.environ['SLURM_ARRAY_TASK_ID']}" if array else raw
+    return job_id, sweep / (array or raw)
+
+
+def _deadline(began: float, time_min: int) -> float:
+    """When the job's time is over, seconds since the epoch."""
+    told = os.environ.get("SLURM_JOB_END_TIME", "")
+    limit = float(told) if told.isdecimal() else began + time_min * 60
+    return min(limit, began + time_min * 60)
+
+
+def _handle_signals(deadline: float, warning_s: float, time_min: int) -> None:
+    """Ends the running point before the scheduler ends the job, or when the job is told to end."""
+    stopped = False
+
+    def stop(cause: str | None, reason: str) -> None:
+        nonlocal stopped
+        if not stopped:  # once: what follows must not be disturbed while it writes records
+            stopped = True
+            raise StopError(cause, reason)
+
+    def near_the_end(number: int, frame: FrameType | None) -> None:
+        stop("timeout", f"still running when its job's time limit of {time_min} min came near")
+
+    def warned(number: int, frame: FrameType | None) -> None:
+        # On a short job the warning may come a minute early: our own alarm is exact. A warning
+        # long before the end that we know of means that somebody has moved the end.
+        if deadline - time.time() > warning_s + _WARNING_SLACK_S:
+            stop("timeout", "the scheduler warned that its job's time limit was near")
+
+    def told_to_end(number: int, frame: FrameType | None) -> None:
+        stop(None, "the job was told to end (SIGTERM)")
+
+    signal.signal(signal.SIGALRM, near_the_end)
+    signal.signal(signal.SIGUSR2, warned)
+    signal.signal(signal.SIGTERM, told_to_end)
+    left = deadline - time.time()
+    signal.setitimer(signal.ITIMER_REAL, max(1.0, left - min(warning_s, left / 6)))
+
+
+def _finished(point_folder: Path) -> dict[str, Any] | None:
+    """The newest record that stands, None where the point is to be run."""
+    for path in sorted(point_folder.glob("attempt-*/record.json"), key=_number, reverse=True):
+        known = read_outcome(path.parent)
+        if known.get("cause") not in _RETRIED:
+            return known
+    return None
+
+
+def _number(record: Path) -> int:
+    digits = record.parent.name.rpartition("-")[2]
+    return int(digits) if digits.isdecimal() else 0
+
+
+def _not_started(point_file: Path, point_folder: Path, job_id: str) -> dict[str, Any]:
+    """Records a point whose turn did not come before the job had to end."""
+    attempt = new_attempt(point_folder)
+    seen = Seen(stopped=("timeout", "not started: its job's time limit came first"))
+    record = record_of_death(point_file, attempt, job_id, seen, time.time())
+    write_whole(attempt / "record.json", json.dumps(record, indent=2) + "\n")
+    return read_outcome(attempt)
+
+
+def _say(line: str) -> None:
+    print(f"[{datetime.now():%H:%M:%S}] {line}", flush=True)

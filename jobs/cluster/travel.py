@@ -1,0 +1,94 @@
+"""What travels to the node in the sweep's folder: the entry with its imports, and a snapshot."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import zipfile
+from pathlib import Path
+
+from jobs.cluster.source import CHECKOUT
+from jobs.errors import SubmissionError
+
+ENTRY_ZIP = "entry.zip"
+SNAPSHOT = "snapshot"
+
+_OWN = (
+    *("jobs/__init__.py", "jobs/files.py", "jobs/cluster/__init__.py"),
+    *("jobs/cluster/death.py", "jobs/cluster/entry.py", "jobs/cluster/slot.py"),
+)
+_LIBRARIES = ("submitit", "cloudpickle", "typing_extensions")
+
+
+def pack_entry(folder: Path) -> Path:
+    """Packs what the entry needs into one archive that Python imports from as it is.
+
+    Args:
+        folder: The sweep's folder.
+
+    Returns:
+        The archive, for the job's PYTHONPATH: one file, as shared file systems like it.
+    """
+    path = folder / ENTRY_ZIP
+    if path.exists():
+        return path
+    temporary = folder / f".{ENTRY_ZIP}.{os.getpid()}"
+    # Stored, not compressed: a node's Python may come without zlib.
+    with zipfile.ZipFile(temporary, "x", zipfile.ZIP_STORED) as archive:
+        for name in _OWN:
+            archive.write(CHECKOUT / name, name)
+        for library in _LIBRARIES:
+            for file, name in _sources(library):
+                archive.write(file, name)
+    temporary.replace(path)
+    return path
+
+
+def _sources(library: str) -> list[tuple[Path, str]]:
+    spec = importlib.util.find_spec(library)
+    if spec is None or spec.origin is None:
+        raise SubmissionError(f"{library} must be installed to submit jobs; make does that")
+    origin = Path(spec.origin)
+    if origin.name != "__init__.py":
+        return [(origin, origin.name)]
+    return [
+        (path, str(path.relative_to(origin.parents[1])))
+        for path in sorted(origin.parent.rglob("*.py"))
+        if not path.name.startswith(("test_", "conftest"))
+    ]
+
+
+def take_snapshot(folder: Path, checkout: Path = CHECKOUT) -> Path:
+    """Copies the tree as it is now, untracked sources included, so that later edits do no harm.
+
+    Args:
+        folder: The sweep's folder.
+        checkout: The tree.
+
+    Returns:
+        The copy.
+
+    Raises:
+        SubmissionError: git cannot list the tree's files.
+    """
+    target = folder / SNAPSHOT
+    if target.exists():
+        return target
+    command = ["git", "-C", str(checkout), "ls-files", "-coz", "--exclude-standard"]
+    done = subprocess.run(command, capture_output=True, check=False)
+    if done.returncode != 0:
+        raise SubmissionError(
+            f"launch.snapshot must have a git checkout to copy, got {checkout}; "
+            "set launch.snapshot=false"
+        )
+    temporary = folder / f".{SNAPSHOT}.{os.getpid()}"
+    for name in sorted(filter(None, os.fsdecode(done.stdout).split("\0"))):
+        source = checkout / name
+        if source.is_file() and not source.is_symlink():
+            copy = temporary / name
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(source, copy)
+    temporary.replace(target)
+    return target
