@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -123,6 +124,13 @@ class TestOnTransformerEngine:
     """On a CUDA GPU, with the real library."""
 
     pytestmark = on_te
+
+    @pytest.fixture(autouse=True)
+    def _fresh_library(self) -> Iterator[None]:
+        yield
+        from transformer_engine.pytorch.quantization import FP8GlobalStateManager
+
+        FP8GlobalStateManager.reset()
 
     @pytest.mark.parametrize("projection", list(Projection))
     def test_bf16_agrees_with_fp32_to_bf16_rounding(self, projection: Projection) -> None:

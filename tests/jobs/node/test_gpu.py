@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,14 @@ pytestmark = [
 ANY = Gpu(name="any", any=True)
 SMALL = Shape(name="small", seq_len=512, hidden=1024, num_heads=8, init_std=1024**-0.5)
 TIMED = replace(FEW, blocks=5, stages=True)
+
+
+@pytest.fixture(autouse=True)
+def _fresh_library() -> Iterator[None]:
+    yield
+    from transformer_engine.pytorch.quantization import FP8GlobalStateManager
+
+    FP8GlobalStateManager.reset()
 
 
 def on_hopper() -> bool:
