@@ -14,13 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from jobs.cluster.command_line import (
-    Call,
-    CommandLine,
-    as_typed,
-    completion_environment,
-    parse,
-)
+from jobs.cluster.command_line import Call, CommandLine, as_typed, parse
+from jobs.cluster.completion import FLAG_NAMES, completion
 from jobs.cluster.plan import Ask
 from jobs.errors import JobError, UsageError
 
@@ -36,7 +31,7 @@ class Verb:
     Attributes:
         function: "module:function"; it takes the configuration and a `Call`.
         takes_ids: Whether job, point or sweep ids may follow it.
-        many: Whether it always takes many points, as `--multirun` does.
+        many: Whether it takes the points of a sweep; `run` with `--multirun` is `sweep`.
         points: Whether its configuration makes points.
     """
 
@@ -86,32 +81,43 @@ def main(words: Sequence[str] | None = None) -> int:
 
 def _main(words: list[str]) -> int:
     takes_ids = {name: verb.takes_ids for name, verb in VERBS.items()}
-    if {"-sc", "--shell-completion"} & set(words):
-        verb, variables = completion_environment(os.environ, takes_ids)
-        os.environ.update(variables)
-        line = CommandLine(verb, (), tuple(words), shows_only=True, multirun=False)
-    else:
-        line = parse(words, takes_ids)
-    call = Call(line.verb, line.ids, as_typed(Path(__file__).name, words), line.hydra)
-    return _compose(line, call)
+    if set(FLAG_NAMES) & set(words):
+        return _complete(words, takes_ids)
+    line = parse(words, takes_ids)
+    if line.multirun and not VERBS[line.verb].many:
+        takers = ", ".join(name for name, verb in VERBS.items() if verb.many)
+        raise UsageError(f"{line.verb} must run once, got --multirun; these take many: {takers}")
+    return _compose(
+        line, Call(line.verb, line.ids, as_typed(Path(__file__).name, words), line.hydra)
+    )
+
+
+def _complete(words: list[str], takes_ids: dict[str, bool]) -> int:
+    """Answers the shell; nothing else may be printed, for the shell runs what it reads."""
+    asked = completion(words, os.environ, takes_ids)
+    for suggestion in asked.suggestions:
+        print(suggestion)
+    if not asked.words:
+        return 0
+    os.environ.update(asked.variables)
+    line = CommandLine(asked.verb, (), asked.words, shows_only=True, multirun=False)
+    return _compose(line, Call(asked.verb, (), "", asked.words))
 
 
 def _compose(line: CommandLine, call: Call) -> int:
     """Lets Hydra compose, and calls the verb with what it composed."""
     os.environ["HYDRA_FULL_ERROR"] = "1"  # exceptions come here, not Hydra's own exit
-    import hydra
-    from hydra.errors import HydraException
-    from omegaconf.errors import OmegaConfBaseException
+    import hydra  # fish completes files that say "@hydra.main"
 
-    from hydra_plugins.mxfp8_launcher._composition import typed
+    from hydra_plugins.mxfp8_launcher._composition import named, typed
     from hydra_plugins.mxfp8_launcher._configs import register
-    from hydra_plugins.mxfp8_launcher._messages import one_line
+    from hydra_plugins.mxfp8_launcher._messages import REFUSALS, one_line
 
     verb = VERBS[line.verb]
     register()
     composed: list[Any] = []  # one configuration, or our sweeper's list of them
 
-    many = verb.many and not line.multirun and not line.shows_only
+    many = verb.many and not line.shows_only
     argv, sys.argv = sys.argv, [__file__, *line.hydra, *(["--multirun"] if many else [])]
     try:
         if {"--help", "-h"} & set(line.hydra):
@@ -120,13 +126,13 @@ def _compose(line: CommandLine, call: Call) -> int:
             print(help_text(line.verb, line.hydra, CONFIG_PATH))
             return 0
         hydra.main(config_path=CONFIG_PATH, config_name=line.verb, version_base="1.3")(
-            composed.append
+            lambda config: composed.append(config if isinstance(config, list) else named(config))
         )()
         if not composed:
             return 0  # Hydra only showed something
         asked = composed[0] if isinstance(composed[0], list) else typed(composed[0])
-    except (HydraException, OmegaConfBaseException) as error:
-        raise UsageError(one_line(error)) from error
+    except REFUSALS as error:
+        raise UsageError(one_line(error, line.hydra)) from error
     finally:
         sys.argv = argv
     if verb.points and not isinstance(asked, list):

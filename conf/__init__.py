@@ -1,1 +1,1 @@
-"""Configuration: Hydra groups in YAML, their types in `conf.schema`, their rules in `conf.rules`."""
+"""Configuration: Hydra groups in YAML, types in `conf.schema`, rules in `conf.rules`."""

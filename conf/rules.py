@@ -12,7 +12,17 @@ import re
 from collections.abc import Iterator
 
 from conf.choices import Backend, QkvFormat, RopeTable, Scheduler
-from conf.schema import Benchmark, Gpu, Point, SeedTolerance, Shape, Tolerance
+from conf.schema import (
+    RECIPES,
+    TOLERANCES,
+    Benchmark,
+    Gpu,
+    Point,
+    Recipe,
+    SeedTolerance,
+    Shape,
+    Tolerance,
+)
 from conf.site import Cluster, Launch
 from conf.verbs import Run
 
@@ -37,6 +47,8 @@ def point_problems(point: Point) -> list[str]:
         *_finite(point, ""),
         *_gpu(point.gpu),
         *_shape(point.shape),
+        *_variant("recipe", point.recipe, RECIPES[point.recipe.name]),
+        *_variant("tolerance", point.tolerance, TOLERANCES[point.tolerance.name]),
         *_tolerance(point.tolerance),
         *_benchmark(point.benchmark),
         *_backend(point),
@@ -115,6 +127,13 @@ def _shape(shape: Shape) -> Iterator[str]:
         )
 
 
+def _variant(group: str, value: Recipe | Tolerance, kind: type) -> Iterator[str]:
+    """A recipe's or a tolerance's name stands for its keys; it cannot be set apart from them."""
+    if type(value) is not kind:
+        name = value.name.name
+        yield f"{group}.name must fit the other keys of {group}, got {name}; use {group}={name}"
+
+
 def _tolerance(tolerance: Tolerance) -> Iterator[str]:
     for field in dataclasses.fields(tolerance):
         value = getattr(tolerance, field.name)
@@ -167,10 +186,27 @@ def _cluster(cluster: Cluster) -> Iterator[str]:
     for mount in cluster.container.mounts:
         if mount.count(":") not in (1, 2):
             yield f'cluster.container.mounts must read "host:container[:flags]", got {mount!r}'
-    if cluster.container.image is not None and cluster.scheduler is Scheduler.local:
+    for name, python in (
+        ("python", cluster.python),
+        ("container.python", cluster.container.python),
+    ):
+        if python is not None and not python.strip():
+            yield f"cluster.{name} must name an interpreter, got {python!r}"
+    if cluster.scheduler is Scheduler.local:
+        yield from _local(cluster)
+
+
+def _local(cluster: Cluster) -> Iterator[str]:
+    """What only a scheduler can do."""
+    if cluster.container.image is not None:
         yield (
             "cluster.container.image must be null with a local cluster, got "
             f"{cluster.container.image!r}; use cluster=slurm"
+        )
+    if cluster.setup:
+        yield (
+            "cluster.setup must be empty with a local cluster, got "
+            f"{cluster.setup[0]!r}; type it into this shell instead"
         )
 
 

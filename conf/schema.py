@@ -185,7 +185,7 @@ class Fp8DelayedRecipe(Recipe):
 
 @dataclass
 class Fp8BlockRecipe(Recipe):
-    """FP8 with one FP32 scale for 128 values (activations) or 128x128 (weights); BF16 attention."""
+    """FP8, one FP32 scale for 128 values (activations) or 128x128 (weights); BF16 attention."""
 
     name: RecipeName = RecipeName.fp8_block
     format: Fp8Format = Fp8Format.e4m3

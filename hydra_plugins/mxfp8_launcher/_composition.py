@@ -9,11 +9,12 @@ from __future__ import annotations
 import copy
 import dataclasses
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from hydra.core.config_loader import ConfigLoader
+from hydra.core.hydra_config import HydraConfig
 from hydra.core.object_type import ObjectType
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
@@ -22,6 +23,8 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from jobs.cluster.plan import Ask
 from jobs.errors import UsageError
 
+# One for a whole sweep: each point of it lies in the same places and is planned from one grid.
+NOT_SWEPT = ("runs_dir", "results_dir", "wait", "allow_unsupported", "grid")
 NAMED_GROUPS = ("gpu", "shape", "benchmark", "cluster", "launch", "grid")
 
 
@@ -35,16 +38,31 @@ class Axis:
     is_group: bool
 
 
-def typed(config: DictConfig) -> Any:  # noqa: ANN401 - whichever verb's dataclass
-    """Turns what Hydra composed into the verb's dataclass, checked and with nothing missing.
+def named(config: DictConfig) -> DictConfig:
+    """Names the choices of what Hydra composed for one run, while Hydra still knows them.
 
     Args:
-        config: The composed configuration, with or without Hydra's own node.
+        config: The composed configuration, without Hydra's own node.
+
+    Returns:
+        A copy in which a group whose file gives no name bears the choice's.
+    """
+    config = copy.deepcopy(config)
+    _name_choices(config, HydraConfig.get().runtime.choices)
+    return config
+
+
+def typed(config: DictConfig) -> Any:  # noqa: ANN401 - whichever verb's dataclass
+    """Turns a composed configuration into the verb's dataclass, with nothing missing.
+
+    Args:
+        config: The configuration, without Hydra's own node.
 
     Returns:
         An object of the verb's type in `conf.verbs`.
     """
-    return _object(_without_hydra(copy.deepcopy(config)))
+    _refuse_unknown(config, "")
+    return OmegaConf.to_object(config)
 
 
 def axes_of(
@@ -67,23 +85,12 @@ def axes_of(
     axes: list[Axis] = []
     named: set[str] = set()
     for override in overrides:
-        key = override.get_key_element().lstrip("+~")
-        if override.package:
-            key = override.get_key_element()
+        key = override.key_or_group
         named.add(key)
         if not override.is_sweep_override():
             fixed.append(override.input_line or "")
             continue
-        if not override.is_discrete_sweep():
-            raise UsageError(f"{key} must list its values, got {override.input_line}")
-        axes.append(
-            Axis(
-                override.get_key_element(),
-                tuple(override.sweep_string_iterator()),
-                tuple(override.sweep_iterator()),
-                _is_group(loader, key) or override.is_add() or override.is_force_add(),
-            )
-        )
+        axes.append(_axis(override, loader))
     if axes and "grid" not in named:
         grid_axes = {}
     grid = [
@@ -95,6 +102,21 @@ def axes_of(
     for axis in axes:
         _check_axis(axis)
     return fixed, axes
+
+
+def _axis(override: Override, loader: ConfigLoader) -> Axis:
+    key, word = override.key_or_group, override.input_line
+    if override.is_delete():
+        raise UsageError(f"~{key} must stand alone, got {word}")
+    if not override.is_discrete_sweep():
+        raise UsageError(f"{key} must list its values, got {word}")
+    if key.partition(".")[0] in NOT_SWEPT:
+        raise UsageError(f"{key} must have one value for the whole sweep, got {word}")
+    values = tuple(override.sweep_iterator())
+    if override.is_add() or _is_group(loader, key):
+        texts = tuple(map(str, override.sweep_string_iterator()))
+        return Axis(override.get_key_element(), texts, values, True)
+    return Axis(key, tuple(map(_text, values)), values, False)
 
 
 def compose_all(
@@ -125,25 +147,20 @@ def compose_all(
             for axis in plain:
                 OmegaConf.update(config, axis.key, axis.values[chosen[axis.key]])
         yield Ask(
-            _object(config),
-            {axis.key: axis.texts[chosen[axis.key]] for axis in axes},
+            typed(config),
+            {axis.key.lstrip("+"): axis.texts[chosen[axis.key]] for axis in axes},
         )
 
 
-def _object(config: DictConfig) -> Any:  # noqa: ANN401 - whichever verb's dataclass
-    """The typed object; a key that its type does not know is refused, also when added with +."""
-    _refuse_unknown(config, "")
-    return OmegaConf.to_object(config)
-
-
 def _refuse_unknown(config: DictConfig, path: str) -> None:
+    """A key that its type does not know is refused, also when it was added with +."""
     kind = OmegaConf.get_type(config)
     known = (
         {field.name for field in dataclasses.fields(kind)}
         if dataclasses.is_dataclass(kind)
         else None
     )
-    for key in config:
+    for key in map(str, config):
         name = f"{path}{key}"
         if known is not None and key not in known:
             raise UsageError(f"{name} is no key; known: {', '.join(sorted(known))}")
@@ -155,16 +172,19 @@ def _refuse_unknown(config: DictConfig, path: str) -> None:
 
 
 def _without_hydra(config: DictConfig) -> DictConfig:
-    """Takes Hydra's node off; a choice whose file gives no name is named by the choice."""
-    if "hydra" not in config:
-        return config
-    choices = {str(k): str(v) for k, v in (config.hydra.runtime.choices or {}).items()}
+    """Takes Hydra's node off."""
+    choices = config.hydra.runtime.choices
     with open_dict(config):
         del config["hydra"]
+    _name_choices(config, choices)
+    return config
+
+
+def _name_choices(config: DictConfig, choices: Mapping[Any, Any]) -> None:
+    """A choice whose file gives no name is named by the choice."""
     for group in NAMED_GROUPS:
         if group in config and OmegaConf.is_missing(config[group], "name") and group in choices:
-            config[group].name = choices[group].rsplit("/", 1)[-1]
-    return config
+            config[group].name = str(choices[group]).rpartition("/")[2]
 
 
 def parse(loader: ConfigLoader, words: list[str]) -> list[Override]:

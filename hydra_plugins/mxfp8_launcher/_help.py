@@ -7,11 +7,15 @@ ours. This one asks for the choices before it composes.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
 
 from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.object_type import ObjectType
 from omegaconf import OmegaConf
+
+from jobs.errors import UsageError
 
 VERBS = """\
 Validates and benchmarks MXFP8 attention, here or on a SLURM cluster.
@@ -38,7 +42,6 @@ Flags: --cfg job (this configuration as YAML), --info, --multirun (as sweep), --
 FOOTER = """\
 Your own shape/, gpu/, cluster/ and grid/ files are read from ~/.config/mxfp8-attention/, or from
 the folder that MXFP8_CONFIG_DIR names, or --config-dir."""
-_FOLDER_FLAGS = ("--config-dir", "-cd")
 
 
 def help_text(verb: str, words: Sequence[str], config_path: str) -> str:
@@ -51,10 +54,15 @@ def help_text(verb: str, words: Sequence[str], config_path: str) -> str:
 
     Returns:
         The whole text.
+
+    Raises:
+        UsageError: `--config-dir` names no folder.
     """
     overrides = [word for word in words if not word.startswith("-") and "=" in word]
-    folders = [word.partition("=")[2] for word in words if word.startswith("--config-dir=")]
-    folders += [b for a, b in zip(words, words[1:], strict=False) if a in _FOLDER_FLAGS]
+    folders = [b for a, b in pairwise(words) if a == "--config-dir"]
+    for folder in folders:
+        if not Path(folder).is_dir():
+            raise UsageError(f"--config-dir must name a folder, got {folder}")
     if folders:
         overrides.append(f"hydra.searchpath=[{','.join(f'file://{f}' for f in folders)}]")
     with initialize_config_dir(config_path, version_base="1.3"):

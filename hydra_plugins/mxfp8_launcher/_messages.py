@@ -5,8 +5,10 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import re
+from collections.abc import Sequence
 
-from hydra.errors import MissingConfigException, OverrideParseException
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.errors import HydraException, MissingConfigException, OverrideParseException
 from omegaconf.errors import (
     ConfigAttributeError,
     ConfigKeyError,
@@ -15,6 +17,10 @@ from omegaconf.errors import (
     OmegaConfBaseException,
     ValidationError,
 )
+from yaml import MarkedYAMLError  # type: ignore[import-untyped] # PyYAML has no types
+
+# What composing raises for a user's mistake; Hydra's ValueError is one of a few, told apart below.
+REFUSALS = (HydraException, OmegaConfBaseException, MarkedYAMLError, ValueError)
 
 _KINDS = {
     "Integer": "be an integer",
@@ -26,20 +32,25 @@ _KINDS = {
     "str": "be a text",
     "String": "be a text",
 }
-_OVERRIDE = re.compile(r"(?:Could not override|Error merging override) '?([^'\n]+?)'?\.?(?:\n|$)")
+_OVERRIDE = re.compile(r"Could not override '([^'\n]+)'|Error merging override ([^\n]+)")
+_IN_FILE = re.compile(r"In '([^'\n]+)': ")
 _CONVERTED = re.compile(r"could not be converted to (\w+)")
 _NOT_A = re.compile(r"is not a valid (\w+)")
 _EXPECTED = re.compile(r"expected one of \[(.*)\]")
 
 
-def one_line(error: Exception) -> str:
+def one_line(error: Exception, words: Sequence[str] = ()) -> str:
     """Says in one line what was wrong with a command.
 
     Args:
-        error: What Hydra or OmegaConf raised.
+        error: One of `REFUSALS`.
+        words: The overrides, to find the one at fault where the exception does not tell.
 
     Returns:
         "`key` must rule, got value; remedy", as far as the exception tells them.
+
+    Raises:
+        ValueError: `error` itself, where no word explains it: then it is our mistake.
     """
     if isinstance(error, MissingConfigException):
         return _missing_choice(error)
@@ -47,23 +58,63 @@ def one_line(error: Exception) -> str:
         return f"{error.override} must read key=value, got a word that cannot be parsed; quote it"
     if isinstance(error, OmegaConfBaseException):
         return _refused(error, None)
-    override = _OVERRIDE.search(str(error))
-    cause = error.__cause__
+    if isinstance(error, MarkedYAMLError):
+        return _no_yaml(error)
+    if isinstance(error, ValueError):
+        return _no_name(error, words)
+    return _composition(error)
+
+
+def _composition(error: Exception) -> str:
+    """What a composition error says: its cause tells the key, its text the override or file."""
+    text = str(error)
+    found = _OVERRIDE.search(text)
+    override = (found.group(1) or found.group(2)) if found else None
+    file = _IN_FILE.match(text)
+    where = f"{file.group(1)}.yaml: " if file else ""
+    cause = error.__cause__ or error.__context__
     if isinstance(cause, OmegaConfBaseException):
-        return _refused(cause, override.group(1) if override else None)
+        return where + _refused(cause, override)
     if isinstance(cause, MissingConfigException):
         return _missing_choice(cause)
-    text = str(error)
     if "Ambiguous value" in text or "requires --multirun" in text:
-        word = re.search(r"'([^']+)'", text)
-        return (
-            f"{word.group(1) if word else 'a key'} must have one value with this verb; to run "
-            "every value: python launch.py sweep ..., or --multirun; for a list: key=[a,b]"
-        )
+        quoted = re.search(r"'([^']+)'", text)
+        return several_values(quoted.group(1) if quoted else "a key")
     if override:
-        return f"{override.group(1)} is no key here; --cfg job shows every key"
+        return f"{override} is no key here; --cfg job shows every key"
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return " ".join(lines)[:400] or type(error).__name__
+
+
+def several_values(word: str) -> str:
+    """What to do with a key that was given several values where one belongs."""
+    key = word.partition("=")[0]
+    listed = f"; for a list: {key}=[a,b]" if "." in key else ""
+    return (
+        f"{word} must have one value with this verb; to run every value: "
+        f"python launch.py sweep {key}=a,b{listed}"
+    )
+
+
+def _no_yaml(error: MarkedYAMLError) -> str:
+    mark = error.problem_mark
+    where = f"{mark.name}, line {mark.line + 1}," if mark else "a configuration file"
+    return f"{where} must be YAML, got: {error.problem}"
+
+
+def _no_name(error: ValueError, words: Sequence[str]) -> str:
+    """A group was given a number, null or a mapping, or a file is no text."""
+    if isinstance(error, UnicodeDecodeError):
+        return f"a configuration file must be UTF-8 text, got byte {error.object[error.start]:#x}"
+    if "Config group override must be" in str(error):
+        for word in words:
+            override = OverridesParser.create().parse_override(word)
+            key, many = override.key_or_group, override.is_sweep_override()
+            values = list(override.sweep_iterator()) if many else [override.value()]
+            if "." not in key and not all(isinstance(value, str) for value in values):
+                got = word.partition("=")[2]
+                return f"{key} must be the name of one of its choices, got {got}"
+    raise error
 
 
 def nearest(word: str, known: list[str]) -> str:
@@ -76,10 +127,8 @@ def _missing_choice(error: MissingConfigException) -> str:
     path = str(error.missing_cfg_file or "")
     group, _, choice = path.rpartition("/")
     options = sorted(str(option) for option in (error.options or ()))
-    if not group:
+    if not group or not options:
         return f"the configuration {path!r} is not there; --info searchpath shows where it looks"
-    if not options:
-        return f"{group} is no group with choices, got {path}"
     return f"{group} must be one of {', '.join(options)}, got {choice!r}{nearest(choice, options)}"
 
 
@@ -93,6 +142,8 @@ def _refused(error: OmegaConfBaseException, override: str | None) -> str:
         return _unknown_key(error, str(key))
     if isinstance(error, ValidationError):
         return f"{key} must {_rule(error)}, got {_value(error, override)}"
+    if "does not support deletion" in str(error):
+        return f"{key} must stay, got ~{key}; set it instead"
     return f"{key}: {_line(error)}"
 
 
@@ -118,6 +169,10 @@ def _rule(error: OmegaConfBaseException) -> str:
     if converted:
         word = converted.group(1)
         return _KINDS.get(word, f"be of type {word}")
+    if "is not a subclass" in text:
+        return "be a mapping of keys"
+    if "is not a ListConfig" in text:
+        return "be a list, as in [a,b]"
     if "not Optional" in text or "None" in text:
         return "have a value"
     return f"fit its type ({_line(error)})"
@@ -130,5 +185,7 @@ def _line(error: OmegaConfBaseException) -> str:
 def _value(error: OmegaConfBaseException, override: str | None) -> str:
     if override and "=" in override:
         return repr(override.partition("=")[2])
-    quoted = re.search(r"'([^']*)'", str(error.msg or ""))
-    return repr(quoted.group(1)) if quoted else "another"
+    text = str(error.msg or "")
+    kind = re.search(r"(\w+) is not a", text)
+    quoted = re.search(r"'([^']*)'", text)
+    return f"a {kind.group(1)}" if kind else repr(quoted.group(1)) if quoted else "another"

@@ -8,6 +8,8 @@ from pathlib import Path
 from hydra.core.config_search_path import ConfigSearchPath
 from hydra.plugins.search_path_plugin import SearchPathPlugin
 
+from jobs.errors import UsageError
+
 VARIABLE = "MXFP8_CONFIG_DIR"
 
 
@@ -17,9 +19,14 @@ def user_config_folder() -> Path | None:
     Returns:
         What MXFP8_CONFIG_DIR names, else `mxfp8-attention` in the user's config folder; None
         where that folder does not exist and was not asked for.
+
+    Raises:
+        UsageError: MXFP8_CONFIG_DIR names no folder.
     """
     named = os.environ.get(VARIABLE)
     if named:
+        if not Path(named).expanduser().is_dir():
+            raise UsageError(f"{VARIABLE} must name a folder, got {named}; make it or unset it")
         return Path(named).expanduser()
     home = os.environ.get("XDG_CONFIG_HOME") or "~/.config"
     folder = Path(home).expanduser() / "mxfp8-attention"

@@ -3,26 +3,17 @@
 from __future__ import annotations
 
 import difflib
-import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from jobs.cluster.flags import Flag, check_together, take_flag
 from jobs.cluster.ids import looks_like_target
 from jobs.errors import UsageError
 
 DEFAULT_VERB = "run"
-_WITH_VALUE = {
-    "--cfg", "-c", "--package", "-p", "--config-path", "-cp", "--config-name", "-cn",
-    "--config-dir", "-cd", "--experimental-rerun",
-}  # fmt: skip
-_MAY_HAVE_VALUE = {
-    "--info": ("all", "config", "defaults", "defaults-tree", "plugins", "searchpath")
-}
-_SHOW_ONLY = {
-    "--help", "-h", "--hydra-help", "--version", "--cfg", "-c", "--info", "-i",
-    "--shell-completion", "-sc",
-}  # fmt: skip
+MANY_VERB = "sweep"  # what `run` is with --multirun
+_HYDRA_KEYS = ("hydra.searchpath", "hydra.verbose")
 
 
 @dataclass(frozen=True)
@@ -32,7 +23,7 @@ class CommandLine:
     Attributes:
         verb: The verb, `run` where none was given.
         ids: Job, point and sweep ids, `latest` and folders, in their order.
-        hydra: What goes to Hydra: overrides and flags.
+        hydra: What goes to Hydra: overrides and flags, but for `--multirun`.
         shows_only: A flag asks Hydra to show something; the verb itself will not run.
         multirun: `--multirun` was given.
     """
@@ -78,16 +69,16 @@ def parse(words: Sequence[str], verbs: Mapping[str, bool]) -> CommandLine:
     verb = rest.pop(0) if rest and rest[0] in verbs else DEFAULT_VERB
     ids: list[str] = []
     hydra: list[str] = []
+    flags: set[Flag] = set()
     seen: set[str] = set()
     while rest:
         word = rest.pop(0)
-        if word.startswith("-") and word != "-":
-            hydra.append(word)
-            following = _MAY_HAVE_VALUE.get(word, ())
-            if rest and (word in _WITH_VALUE or rest[0] in following):
-                hydra.append(rest.pop(0))
+        if word.startswith("-"):
+            flag, taken = take_flag(word, rest)
+            flags.add(flag)
+            hydra += taken
         elif word.startswith("~") or "=" in word:
-            key = word.partition("=")[0].lstrip("+~")
+            key = _key(word)
             if key in seen:
                 raise UsageError(f"{key} must be given once, got it twice; last: {word}")
             seen.add(key)
@@ -96,17 +87,39 @@ def parse(words: Sequence[str], verbs: Mapping[str, bool]) -> CommandLine:
             ids.append(word)
         else:
             raise UsageError(_unknown(word, verbs))
+    check_together(flags)
+    multirun = "--multirun" in hydra
+    if multirun and verb == DEFAULT_VERB:
+        verb = MANY_VERB
     if ids and not verbs[verb]:
         takers = ", ".join(name for name, takes in verbs.items() if takes)
         raise UsageError(f"{verb} must be given no id, got {ids[0]}; these take ids: {takers}")
-    flags = {word.partition("=")[0] for word in hydra if word.startswith("-")}
     return CommandLine(
         verb=verb,
         ids=tuple(ids),
-        hydra=tuple(hydra),
-        shows_only=bool(flags & _SHOW_ONLY),
-        multirun=bool(flags & {"--multirun", "-m"}),
+        hydra=tuple(word for word in hydra if word != "--multirun"),
+        shows_only=any(flag.shows for flag in flags),
+        multirun=multirun,
     )
+
+
+def _key(word: str) -> str:
+    """The key of an override; refuses one that is empty, or Hydra's own."""
+    key, _, value = word.partition("=")
+    key = key.lstrip("+~")
+    if "." not in key and value.startswith("["):
+        raise UsageError(
+            f"{key} must have one value, got {value}; to run several: "
+            f"python launch.py sweep {key}=a,b"
+        )
+    if not key.partition("@")[0].strip():
+        raise UsageError(f"{word} must read key=value, got no key")
+    if key.partition(".")[0].partition("/")[0] == "hydra" and key not in _HYDRA_KEYS:
+        raise UsageError(
+            f"{key} must be left as it is: Hydra only composes here, it runs and writes nothing; "
+            f"of its keys these may be set: {', '.join(_HYDRA_KEYS)}"
+        )
+    return key
 
 
 def as_typed(program: str, words: Sequence[str]) -> str:
@@ -114,32 +127,9 @@ def as_typed(program: str, words: Sequence[str]) -> str:
     return shlex.join(["python", program, *words])
 
 
-def completion_environment(
-    environment: Mapping[str, str], verbs: Mapping[str, bool]
-) -> tuple[str, dict[str, str]]:
-    """Takes the verb and ids out of what the shell says is being completed.
-
-    Args:
-        environment: The variables, COMP_LINE and COMP_POINT among them.
-        verbs: Every verb.
-
-    Returns:
-        The verb, and the two variables as Hydra should see them.
-    """
-    line = environment.get("COMP_LINE", "")
-    point = int(environment.get("COMP_POINT", str(len(line))))
-    for match in re.finditer(r"\S+", line):
-        word, following = match.group(), line[match.end() : match.end() + 1]
-        if word in verbs and following == " ":
-            kept = line[: match.start()] + line[match.end() + 1 :]
-            shorter = max(match.start(), point - len(word) - 1)
-            return word, {"COMP_LINE": kept, "COMP_POINT": str(shorter)}
-        if "=" in word:
-            break
-    return DEFAULT_VERB, {"COMP_LINE": line, "COMP_POINT": str(point)}
-
-
 def _unknown(word: str, verbs: Mapping[str, bool]) -> str:
+    if word in verbs:
+        return f"{word} must come first, as in: python launch.py {word} ..."
     found = difflib.get_close_matches(word, list(verbs), n=1, cutoff=0.5)
     hint = f"; did you mean {found[0]}?" if found else ""
     return (

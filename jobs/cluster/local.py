@@ -12,7 +12,7 @@ from jobs.cluster.entry import Child, run_point
 from jobs.cluster.ledger import PLANNED_JOB, JobLine, Ledger, PlannedPoint, now
 from jobs.cluster.plan import Plan, site_of
 from jobs.cluster.source import CHECKOUT
-from jobs.errors import RecordError, UsageError
+from jobs.errors import RecordError
 from jobs.files import new_attempt, write_whole
 from jobs.record import Cause, Evidence, Identity, Outcome, Record, read_record, to_json
 
@@ -31,14 +31,8 @@ def run_plan(plan: Plan, ledger: Ledger, follow: Follow) -> list[tuple[PlannedPo
         Every point with its record, in the plan's order.
 
     Raises:
-        UsageError: A point names a setup line, which only a scheduler runs.
         KeyboardInterrupt: The running point is recorded as cancelled; the rest has no record.
     """
-    if plan.config.cluster.setup:
-        raise UsageError(
-            "cluster.setup must be empty with a local cluster, got "
-            f"{plan.config.cluster.setup[0]!r}; type it into this shell instead"
-        )
     job_id = f"local-{secrets.token_hex(4)}"
     tasks = {"0": [point.point_id for point in plan.runnable]}
     if plan.runnable:

@@ -184,15 +184,17 @@ def write_ledger(plan: Plan, ledger: Ledger, *, verb: str, command: str) -> None
 
 def runs_dir(config: Places) -> Path:
     """Where sweeps lie: `runs_dir`, by default `runs/` in the checkout."""
-    return _folder(config.runs_dir, "runs")
+    return _folder("runs_dir", config.runs_dir, "runs")
 
 
 def results_dir(config: Places) -> Path:
     """Where collections lie: `results_dir`, by default `results/` in the checkout."""
-    return _folder(config.results_dir, "results")
+    return _folder("results_dir", config.results_dir, "results")
 
 
-def _folder(named: str | None, default: str) -> Path:
+def _folder(key: str, named: str | None, default: str) -> Path:
+    if named is not None and not named.strip():
+        raise UsageError(f"{key} must name a folder, got {named!r}; leave it out for {default}/")
     return Path(named).expanduser().resolve() if named else CHECKOUT / default
 
 

@@ -1,0 +1,86 @@
+"""Tab completion: what the shell says is being typed, without what Hydra does not know.
+
+Hydra completes keys and choices. The verb, the ids after it and the path of the program are taken
+out of the line first; verbs and flags are suggested here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from jobs.cluster.command_line import DEFAULT_VERB
+from jobs.cluster.flags import FLAGS
+from jobs.cluster.ids import looks_like_target
+from jobs.errors import UsageError
+
+FLAG_NAMES = ("-sc", "--shell-completion")
+SHELLS = ("bash", "fish", "zsh")
+_ACTIONS = ("install", "uninstall", "query")
+_PROGRAM = re.compile(r"\s*(?:\S*python[\d.]*\s+)?\S+")
+
+
+@dataclass(frozen=True)
+class Completion:
+    """What is asked of completion.
+
+    Attributes:
+        verb: Whose configuration completes the line.
+        words: What goes to Hydra, none where the suggestions are all.
+        variables: The shell's variables as Hydra should see them.
+        suggestions: Verbs or flags that the word may become.
+    """
+
+    verb: str
+    words: tuple[str, ...]
+    variables: dict[str, str]
+    suggestions: tuple[str, ...]
+
+
+def completion(
+    words: Sequence[str], environment: Mapping[str, str], verbs: Mapping[str, bool]
+) -> Completion:
+    """Reads a call of the shell's completion, or of its installation.
+
+    Args:
+        words: `sys.argv` without the program.
+        environment: The variables, COMP_LINE and COMP_POINT among them.
+        verbs: Every verb, and whether it takes ids.
+
+    Returns:
+        The question, as Hydra can answer it.
+
+    Raises:
+        UsageError: No action and shell, or an unknown one.
+    """
+    actions = [word for word in words if word not in FLAG_NAMES and word not in verbs]
+    known = {f"{action}={shell}" for action in _ACTIONS for shell in SHELLS}
+    if len(actions) != 1 or actions[0] not in known:
+        got = " ".join(actions) or "nothing"
+        raise UsageError(
+            f"-sc must be given install, uninstall or query=SHELL with one of "
+            f"{', '.join(SHELLS)}, got {got}"
+        )
+    line = environment.get("COMP_LINE", "")
+    point = environment.get("COMP_POINT", "")
+    before = line[: int(point)] if point.isdecimal() else line
+    rest = before[program.end() :] if (program := _PROGRAM.match(before)) else ""
+    typed = rest.split()
+    partial = typed.pop() if typed and not rest[-1].isspace() else ""
+    named = bool(typed) and typed[0] in verbs
+    verb = typed.pop(0) if named else DEFAULT_VERB
+    if verbs[verb]:
+        typed = [word for word in typed if not looks_like_target(word)]
+    suggestions: tuple[str, ...] = ()
+    if partial.startswith("-"):
+        suggestions = tuple(flag.name for flag in FLAGS if flag.name.startswith(partial))
+    elif not named and not typed and "=" not in partial and "query" in actions[0]:
+        suggestions = tuple(name for name in verbs if name.startswith(partial))
+    seen = " ".join(("python launch.py", *typed, partial))
+    return Completion(
+        verb=verb,
+        words=() if partial.startswith("-") else ("--shell-completion", actions[0]),
+        variables={"COMP_LINE": seen, "COMP_POINT": str(len(seen))},
+        suggestions=suggestions,
+    )
