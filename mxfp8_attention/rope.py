@@ -24,7 +24,12 @@ import torch
 from torch import Tensor
 
 from mxfp8_attention import rope_ops
-from mxfp8_attention.rope_autograd import canonical, restored, rotate_in_place
+from mxfp8_attention.rope_autograd import (
+    canonical,
+    overlaps_itself,
+    restored,
+    rotate_in_place,
+)
 from mxfp8_attention.rope_tables import (
     RopeTables,
     YarnParameters,
@@ -89,6 +94,11 @@ def mla_rope_q(
         raise ValueError(f"rope_dim must be at most q's head width {q.shape[-1]}, got {rope_dim}")
     if inplace_grad and not inplace:
         raise ValueError("inplace_grad must be False without inplace, got True; set inplace=True")
+    if inplace and overlaps_itself(q):
+        raise ValueError(
+            f"q must hold each element once to be rotated in place, got strides {q.stride()} "
+            f"for shape {tuple(q.shape)}; leave inplace=False"
+        )
     cos, sin, rows = _addressed(q, tables, qkv_format, cu_seqlens, positions)
     if inplace:
         return rotate_in_place(q, cos, sin, rows, qkv_format, inplace_grad, kernel)

@@ -128,7 +128,7 @@ class _RotateInPlace(torch.autograd.Function):
         (grad,) = grads
         cos, sin, positions = ctx.saved_tensors
         grad_SBHD = canonical(grad, ctx.qkv_format)
-        if ctx.inplace_grad and not _overlaps_itself(grad):
+        if ctx.inplace_grad and not overlaps_itself(grad):
             rope_ops.rope_q_(grad_SBHD, cos, sin, positions, True, ctx.kernel)
             return grad, None, None, None, None, None, None
         dq_SBHD = rope_ops.rope_q(
@@ -151,7 +151,7 @@ def restored(x_SBHD: Tensor, qkv_format: str) -> Tensor:
     return x_SBHD.squeeze(1) if qkv_format == "thd" else x_SBHD
 
 
-def _overlaps_itself(x: Tensor) -> bool:
+def overlaps_itself(x: Tensor) -> bool:
     """Say whether two elements may share memory, as in the expanded gradient of a sum."""
     extent = 1
     for stride, size in sorted(zip(x.stride(), x.shape, strict=True)):
