@@ -20,7 +20,8 @@ from jobs.node.probe import fingerprint
 from jobs.node.report import report
 from jobs.node.telemetry import Telemetry
 from jobs.record import Outcome, Record, Started, to_json
-from mxfp8_attention.capability import checks_for, first_refusal, flags, look
+from mxfp8_attention.capability import checks_for, first_refusal, look
+from mxfp8_attention.capability_flags import flags
 from mxfp8_attention.model import build_path
 
 

@@ -25,7 +25,6 @@ from mxfp8_attention.capability import (
     Refusal,
     checks_for,
     first_refusal,
-    flags,
 )
 from mxfp8_attention.capability_cudnn import LibraryAnswers
 
@@ -161,21 +160,3 @@ def test_a_probe_reports_everything_and_refuses_nothing_but_the_wrong_gpu() -> N
     assert named(checks, "Transformer Engine").ok is False
     assert named(checks, "cuDNN").ok is False
     assert named(checks, "MXFP8 available").reason == NO_MXFP8
-
-
-@pytest.mark.parametrize(
-    ("variables", "told"),
-    [
-        ({}, []),
-        ({"NVTE_FUSED_ATTN": "1", "NVTE_FP8_DPA_BWD": "1"}, []),
-        ({"NVTE_DPA_FP8_RECIPE": ""}, []),
-        ({"NVTE_DPA_FP8_RECIPE": "F16"}, ["NVTE_DPA_FP8_RECIPE=F16"]),
-        ({"NVTE_FP8_DPA_BWD": "0"}, ["NVTE_FP8_DPA_BWD=0"]),
-        ({"NVTE_UnfusedDPA_Emulate_FP8": "1"}, ["NVTE_UnfusedDPA_Emulate_FP8=1"]),
-        ({"NVTE_FUSED_ATTN": "0", "PATH": "/x"}, ["NVTE_FUSED_ATTN=0"]),
-    ],
-)
-def test_variables_that_change_the_meaning_of_a_run_are_flagged(
-    variables: dict[str, str], told: list[str]
-) -> None:
-    assert [flag.split(":")[0] for flag in flags(variables)] == told

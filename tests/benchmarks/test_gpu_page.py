@@ -1,0 +1,221 @@
+"""The page and its plots are made from records alone, whatever those say."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.gpu_page import page, table
+from benchmarks.gpu_plots import draw_all
+from benchmarks.gpu_records import read_records
+from conf.choices import Backend
+from conf.plain import to_plain
+from conf.schema import Bf16Recipe, Fp8CurrentRecipe, MxFp8Recipe, Point, Recipe, Shape
+from jobs.record import (
+    ArmBenchmark,
+    BenchmarkResult,
+    Capability,
+    Check,
+    Environment,
+    Identity,
+    Outcome,
+    Probe,
+    Record,
+    Speedup,
+    StageTiming,
+    TensorError,
+    Timing,
+    Validation,
+)
+from tests.jobs.node.points import H200, point
+
+DSV3 = Shape(name="dsv3", seq_len=4096, hidden=16384, num_heads=128)
+
+
+def timing(ms: float) -> Timing:
+    return Timing(
+        samples_ms=[ms],
+        median_ms=ms,
+        mean_ms=ms,
+        low_ms=ms,
+        high_ms=ms,
+        tokens_per_s=4096e3 / ms,
+        tflops=600.0,
+        share_of_peak=0.6,
+        share_of_roofline=0.5,
+    )
+
+
+def benchmark(claim: str, emulated: bool) -> BenchmarkResult:
+    arms = [
+        ArmBenchmark(
+            arm=arm,
+            precision=arm,
+            emulated=emulated,
+            fprop=timing(ms),
+            bprop=timing(2 * ms),
+            first_iteration_ms=900.0,
+            peak_memory_gib=12.5,
+        )
+        for arm, ms in (("recipe", 11.9), ("bf16", 16.6))
+    ]
+    ratio = Speedup(ratio=1.395, low=1.39, high=1.4, claim=claim)
+    return BenchmarkResult(
+        method="default",
+        statistic="median",
+        confidence=0.95,
+        arms=arms,
+        fprop_speedup=ratio,
+        bprop_speedup=ratio,
+        stages=[
+            StageTiming(arm=arm, stage=stage, direction=direction, median_ms=1.5)
+            for arm in ("recipe", "bf16")
+            for direction in ("fprop", "bprop")
+            for stage in ("qkv", "rope", "attention", "out")
+        ],
+    )
+
+
+def validation() -> Validation:
+    return Validation(
+        tolerance="calibrated",
+        passed=True,
+        tensors=[
+            TensorError(
+                tensor=tensor,
+                reference="fp32",
+                arm=arm,
+                rel_l2=error,
+                max_abs=1.0,
+                rmse=0.1,
+                cosine=1.0,
+                nonfinite_count=0,
+            )
+            for tensor in ("q", "k", "out", "dx")
+            for arm, error in (("recipe", 0.038), ("bf16", 0.0017))
+        ],
+    )
+
+
+def entry(name: str, made: Point, **changed: Any) -> dict[str, Any]:  # noqa: ANN401 - Record's
+    record = Record(
+        identity=Identity(point_id="p-1"),
+        config=to_plain(made),
+        environment=Environment(
+            gpu_name="NVIDIA H200",
+            gpu_memory_gib=139.8,
+            driver="580.159",
+            torch="2.11.0",
+            cuda="13.0",
+            triton="3.6.0",
+            transformer_engine="2.20.2",
+            cudnn_torch="9.19.0",
+            cudnn_transformer_engine="9.19.0",
+            commit="c0ffee",
+        ),
+        capability=Capability(checks=[Check(name="cuDNN", ok=True, reason="both 9.19.0")]),
+        outcome=Outcome.PASSED,
+    ).model_copy(update=changed)
+    return {"name": name, "record": json.loads(record.model_dump_json())}
+
+
+@pytest.fixture
+def records(tmp_path: Path) -> Path:
+    def made(recipe: Recipe, backend: Backend = Backend.te, seq_len: int = 4096) -> Point:
+        shape = replace(DSV3, seq_len=seq_len)
+        return point(gpu=H200, shape=shape, recipe=recipe, backend=backend)
+
+    def done(claim: str, emulated: bool = False) -> dict[str, Any]:
+        return {"benchmark": benchmark(claim, emulated), "validation": validation()}
+
+    entries = [
+        entry("dsv3 bf16", made(Bf16Recipe()), **done("noise")),
+        entry("dsv3 fp8_current", made(Fp8CurrentRecipe()), **done("speedup")),
+        entry(
+            "dsv3 mxfp8",
+            made(MxFp8Recipe()),
+            outcome=Outcome.UNSUPPORTED,
+            reason="Device compute capability 10.0 or higher required for MXFP8 execution.",
+        ),
+        entry(
+            "probe",
+            made(Bf16Recipe()),
+            probe=Probe(copy_gb_per_s=4250, bf16_matmul_tflops=790, power_limit_watt=700),
+        ),
+        entry("dsv3 bf16, eager RoPE", made(Bf16Recipe()), **done("noise")),
+        entry(
+            "dsv3 mxfp8, emulated",
+            made(MxFp8Recipe(), Backend.emulated),
+            **done("emulated", emulated=True),
+        ),
+        *(
+            entry(
+                f"dsv3 s={seq_len} fp8_current",
+                made(Fp8CurrentRecipe(), seq_len=seq_len),
+                **done("speedup"),
+            )
+            for seq_len in (1024, 8192)
+        ),
+    ]
+    path = tmp_path / "h200.jsonl"
+    path.write_text("".join(json.dumps(one) + "\n" for one in entries))
+    return path
+
+
+def test_every_point_is_on_the_page_with_its_own_words(records: Path) -> None:
+    text = page(read_records(records), None)
+    assert "required for MXFP8 execution." in text
+    assert "1.395 [1.390, 1.400] (noise)" in text
+    assert "3.80e-02 / 1.7e-03" in text, "BF16's own error stands beside the recipe's"
+    assert "copy 4250 GB/s" in text
+    assert "not yet run on such a GPU" in text
+
+
+def test_no_speedup_is_claimed_from_an_emulated_arm(records: Path) -> None:
+    text = page(read_records(records), None)
+    (line,) = [
+        line
+        for line in text.splitlines()
+        if line.startswith("| dsv3 mxfp8, emulated |") and "hardware" in line
+    ]
+    assert "checks this code, not hardware" in line
+    assert "dsv3 mxfp8, emulated" not in text[text.index("## Models") :].split("## Two")[0]
+
+
+def test_the_harness_is_shown_with_its_difference(records: Path) -> None:
+    one = {"bare_ms": 16.6, "harness_ms": 16.7, "harness_flushed_ms": 16.8, "difference": 0.006}
+    measured = {
+        "configuration": [["Linear", 1, 2]],
+        "transformer_engine_test": [["Linear", 1, 2]],
+        "samples": 100,
+        "fprop": one,
+        "bprop": one,
+    }
+    assert "+0.60%" in page(read_records(records), measured)
+
+
+def test_the_last_record_of_a_point_counts(records: Path) -> None:
+    again = json.loads(records.read_text().splitlines()[0])
+    again["record"]["outcome"] = "FAILED"
+    with records.open("a") as handle:
+        handle.write(json.dumps(again) + "\n")
+    assert read_records(records)["dsv3 bf16"].record.outcome is Outcome.FAILED
+
+
+def test_a_bar_in_a_reason_does_not_break_the_table() -> None:
+    assert table(("a",), [("x | y",)]).splitlines()[-1] == "| x / y |"
+
+
+def test_the_same_records_give_the_same_plots(records: Path, tmp_path: Path) -> None:
+    drawn = []
+    for name in ("one", "two"):
+        folder = tmp_path / name
+        folder.mkdir()
+        draw_all(read_records(records), folder)
+        drawn.append({path.name: path.read_bytes() for path in sorted(folder.iterdir())})
+    assert drawn[0] == drawn[1]
+    assert set(drawn[0]) == {"h200_speedup.svg", "h200_seq_len.svg", "h200_stages.svg"}
