@@ -169,5 +169,7 @@ def _inline(drawn: str, name: str) -> str:
     body = re.sub(r'^<svg([^>]*?) height="[^"]*"', r"<svg\1", body)
     body = re.sub(r'^<svg([^>]*?) width="[^"]*"', r"<svg\1", body)
     if width:
-        head += f' style="max-width: {float(width[1]) * 1.35:.0f}px"'
+        points = float(width[1])
+        least = "; min-width: 30rem" if points > 450 else ""  # small panels: better scrolled
+        head += f' style="max-width: {points * 1.35:.0f}px{least}"'
     return body.replace("<svg", head, 1).strip()

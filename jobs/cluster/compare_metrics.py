@@ -1,0 +1,174 @@
+"""The quantities of a record that are compared: each arm's times, and the speedup of the pair."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from statistics import fmean, median
+from typing import Any
+
+from jobs.cluster.compare_stats import (
+    Sample,
+    block_logs,
+    fast_blocks,
+    from_interval,
+    summarize,
+)
+from jobs.cluster.table import arm_of
+from jobs.record import Record, Speedup, Timing
+
+DIRECTIONS = ("fprop", "bprop")
+ARMS = ("recipe", "bf16")
+ASSUMED_INTERVAL = 0.05
+"""Half the relative width that a figure is given which comes without samples and interval."""
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One compared quantity of one record.
+
+    Attributes:
+        name: Like `recipe fprop` or `bprop speedup`.
+        unit: ms or x.
+        lower_is_better: Its direction.
+        sample: Its value with what is known of its error.
+        assumed: Whether its interval is assumed, not measured.
+    """
+
+    name: str
+    unit: str
+    lower_is_better: bool
+    sample: Sample
+    assumed: bool = False
+
+
+def metrics(record: Record) -> dict[str, Metric]:
+    """What of a record's times can be compared.
+
+    Args:
+        record: Any record.
+
+    Returns:
+        Metrics by name: none for emulated arms, whose time says nothing.
+    """
+    benchmark = record.benchmark
+    if benchmark is None or any(arm.emulated for arm in benchmark.arms):
+        return {}
+    timings = {
+        (name, direction): getattr(arm, direction)
+        for name in ARMS
+        if (arm := arm_of(record, name)) is not None
+        for direction in DIRECTIONS
+    }
+    size = _block_size(record.config)
+    logs = {key: block_logs(t.samples_ms, t.throttled, size) for key, t in timings.items()}
+    paired = _is_paired(record.config, logs)
+    kept, slow_share = _fast(logs) if paired else (_clean(logs), 0.0)
+    found: dict[str, Metric] = {}
+    for key, timing in timings.items():
+        measured = summarize(kept[key], slow_share)
+        sample = measured or _shown(timing, benchmark.statistic, benchmark.confidence)
+        if sample is not None:
+            name = " ".join(key)
+            found[name] = Metric(name, "ms", True, sample, _is_assumed(timing, measured))
+    for direction in DIRECTIONS:
+        speedup = _speedup(kept, direction, paired=paired, slow_share=slow_share)
+        claimed: Speedup | None = getattr(benchmark, f"{direction}_speedup")
+        if speedup is None and claimed is not None:
+            speedup = from_interval(claimed.ratio, claimed.low, claimed.high, benchmark.confidence)
+        if speedup is not None:
+            name = f"{direction} speedup"
+            found[name] = Metric(name, "x", False, speedup)
+    return found
+
+
+def assumed(value: float) -> Sample | None:
+    """A figure that came without an interval, with the one that it is given."""
+    spread = 1 + ASSUMED_INTERVAL
+    return from_interval(value, value / spread, value * spread, 0.95)
+
+
+Logs = dict[tuple[str, str], list[float | None]]
+Kept = dict[tuple[str, str], list[float]]
+
+
+def _shown(timing: Timing, statistic: str, confidence: float) -> Sample | None:
+    """What the record says of a time whose samples it does not hold."""
+    value = timing.mean_ms if statistic == "mean" else timing.median_ms
+    if timing.low_ms < timing.high_ms:
+        return from_interval(value, timing.low_ms, timing.high_ms, confidence)
+    return assumed(value)
+
+
+def _is_assumed(timing: Timing, measured: Sample | None) -> bool:
+    return measured is None and not timing.low_ms < timing.high_ms
+
+
+def _block_size(config: dict[str, Any]) -> int:
+    asked = config.get("benchmark")
+    size = asked.get("iterations_per_block") if isinstance(asked, dict) else None
+    return size if isinstance(size, int) and size > 0 else 1
+
+
+def _is_paired(config: dict[str, Any], logs: Logs) -> bool:
+    """Whether block i of every arm and direction ran in the same moment."""
+    asked = config.get("benchmark")
+    order = asked.get("order") if isinstance(asked, dict) else None
+    lengths = {len(values) for values in logs.values()}
+    return order == "interleaved" and len(logs) == 4 and len(lengths) == 1 and lengths != {0}
+
+
+def _clean(logs: Logs) -> Kept:
+    return {key: [log for log in values if log is not None] for key, values in logs.items()}
+
+
+def _fast(logs: Logs) -> tuple[Kept, float]:
+    """The moments in which nothing was throttled, at the faster speed if there were two."""
+    whole = [
+        place
+        for place in range(len(next(iter(logs.values()))))
+        if all(values[place] is not None for values in logs.values())
+    ]
+    kept: Kept = {
+        key: [log for place in whole if (log := values[place]) is not None]
+        for key, values in logs.items()
+    }
+    if not whole:
+        return kept, 0.0
+    middles = {key: median(values) for key, values in kept.items()}
+    moments = [
+        fmean(kept[key][place] - middles[key] for key in kept) for place in range(len(whole))
+    ]
+    marks = fast_blocks(moments)
+    if marks is None:
+        return kept, 0.0
+    fast = {
+        key: [log for log, mark in zip(values, marks, strict=True) if mark]
+        for key, values in kept.items()
+    }
+    return fast, 1 - sum(marks) / len(marks)
+
+
+def _speedup(kept: Kept, direction: str, *, paired: bool, slow_share: float) -> Sample | None:
+    recipe, bf16 = kept.get(("recipe", direction)), kept.get(("bf16", direction))
+    if not recipe or not bf16:
+        return None
+    if paired:
+        ratios = [base - own for base, own in zip(bf16, recipe, strict=True)]
+        return summarize(ratios, slow_share)
+    own, base = summarize(recipe), summarize(bf16)
+    if own is None or base is None:
+        return None
+    error = math.hypot(own.error, base.error)
+    return replace(base, log=base.log - own.log, error=error)
+
+
+def stage_times(record: Record) -> dict[str, float]:
+    """Medians of the stages in milliseconds, by `arm direction stage`; they have no interval."""
+    stages: Sequence[Any] = record.benchmark.stages if record.benchmark else []
+    return {
+        f"{stage.arm} {stage.direction} {stage.stage}": stage.median_ms
+        for stage in stages
+        if math.isfinite(stage.median_ms) and stage.median_ms > 0
+    }

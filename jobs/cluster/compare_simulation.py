@@ -1,0 +1,174 @@
+"""Noise as GPUs make it, to show how often the verdicts of `compare` are right.
+
+`python -m jobs.cluster.compare_simulation` prints the tables of docs/compare.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+from jobs.cluster.compare_metrics import metrics
+from jobs.cluster.compare_verdict import Circumstances, Verdict, judge_metric
+from jobs.record import ArmBenchmark, BenchmarkResult, Identity, Outcome, Record, Timing
+
+BLOCKS, ITERATIONS = 20, 5
+_BASE_MS = {
+    ("recipe", "fprop"): 4.7,
+    ("recipe", "bprop"): 9.2,
+    ("bf16", "fprop"): 7.2,
+    ("bf16", "bprop"): 15.2,
+}
+
+
+@dataclass(frozen=True)
+class Noise:
+    """One kind of noise; every size is a relative standard deviation or share.
+
+    Attributes:
+        name: What tables call it.
+        iteration: Between iterations of a block.
+        block: Between blocks.
+        run: Between runs, common to both arms.
+        arm: Between runs, of each arm by itself.
+        drift: From a run's start to its end.
+        outliers: Share of iterations that take 10 to 100 % longer.
+        modes: Gap between two clocks that blocks alternate between; 0: one clock.
+        dwell: Pairs of blocks that a clock lasts, on average.
+        nodes: Gap between two clocks of which a whole run has one, and which telemetry reports.
+        same_gpu: Whether both runs are known to be on the same GPU.
+    """
+
+    name: str
+    iteration: float = 0.004
+    block: float = 0.002
+    run: float = 0.003
+    arm: float = 0.001
+    drift: float = 0.0
+    outliers: float = 0.0
+    modes: float = 0.0
+    dwell: float = 4.0
+    nodes: float = 0.0
+    same_gpu: bool = True
+
+
+KINDS = (
+    Noise("quiet"),
+    Noise("drift", drift=0.01),
+    Noise("outliers", outliers=0.05),
+    Noise("two clocks, in turns", modes=0.05),
+    Noise("two clocks, one a run", nodes=0.05),
+    Noise("two GPUs of one model", run=0.007, same_gpu=False),
+    Noise("all of it", drift=0.006, outliers=0.03, modes=0.05, iteration=0.006, block=0.003),
+)
+
+
+def simulate(noise: Noise, change: dict[str, float], rng: Any) -> Record:  # noqa: ANN401 - numpy
+    """A run's record as the benchmark would leave it.
+
+    Args:
+        noise: What disturbs it.
+        change: Factor on the time of an arm, by `recipe` and `bf16`; 1 where it is not named.
+        rng: A numpy generator.
+
+    Returns:
+        A record with both arms' samples and the clock that telemetry saw.
+    """
+    import numpy
+
+    run = rng.normal(0, noise.run)
+    clock = noise.nodes * float(rng.integers(2)) if noise.nodes else 0.0
+    ramp = rng.normal(0, noise.drift) * numpy.linspace(0, 1, BLOCKS)
+    slow = rng.random() < 0.5
+    modes = numpy.zeros(BLOCKS)
+    for place in range(BLOCKS):
+        slow = slow is not (rng.random() < 1 / noise.dwell)
+        modes[place] = noise.modes * slow
+    moment = run + clock + ramp + modes + rng.normal(0, noise.block, BLOCKS)
+    arms = []
+    for arm in ("recipe", "bf16"):
+        own = rng.normal(0, noise.arm) + math.log(change.get(arm, 1.0))
+        block = own + moment + rng.normal(0, noise.block, BLOCKS)
+        timings = {}
+        for direction in ("fprop", "bprop"):
+            logs = block[:, None] + rng.normal(0, noise.iteration, (BLOCKS, ITERATIONS))
+            hit = rng.random(logs.shape) < noise.outliers
+            logs = logs + hit * numpy.log1p(rng.uniform(0.1, 1.0, logs.shape))
+            times = _BASE_MS[arm, direction] * numpy.exp(logs)
+            middle = float(numpy.median(times))
+            timings[direction] = Timing(
+                samples_ms=times.ravel().tolist(),
+                median_ms=middle,
+                mean_ms=float(times.mean()),
+                low_ms=middle,
+                high_ms=middle,
+                tokens_per_s=4096 / middle * 1e3,
+            )
+        fprop, bprop = timings["fprop"], timings["bprop"]
+        arms.append(ArmBenchmark(arm=arm, precision=arm, fprop=fprop, bprop=bprop))
+    during = {"when": "during", "sm_clock_mhz": 1980 * math.exp(-clock - float(modes.mean()))}
+    return Record.model_validate(
+        {
+            "identity": Identity(point_id="p-simulated"),
+            "config": {"benchmark": {"order": "interleaved", "iterations_per_block": ITERATIONS}},
+            "benchmark": BenchmarkResult(
+                method="simulated", statistic="median", confidence=0.95, arms=arms
+            ),
+            "telemetry": [during],
+            "outcome": Outcome.PASSED,
+        }
+    )
+
+
+@dataclass(frozen=True)
+class Rates:
+    """How often something was said, as shares of all comparisons."""
+
+    noise: str
+    slower: float
+    faster: float
+    unclear: float
+    per_metric: dict[str, float]
+
+
+def rates(noise: Noise, change: dict[str, float], count: int, seed: int = 0) -> Rates:
+    """Compares pairs of simulated runs, the second with a change.
+
+    Args:
+        noise: What disturbs both runs.
+        change: Factor on the time of an arm in the second run.
+        count: How many pairs.
+        seed: Of the generator.
+
+    Returns:
+        Shares of points with a SLOWER or FASTER metric, of points with neither whose verdict is
+        UNCLEAR, and of FASTER or SLOWER by metric.
+    """
+    import numpy
+
+    rng = numpy.random.default_rng(seed)
+    points: Counter[str] = Counter()
+    alarms: Counter[str] = Counter()
+    for _ in range(count):
+        first, second = simulate(noise, {}, rng), simulate(noise, change, rng)
+        clocks = (first.telemetry[0].sm_clock_mhz, second.telemetry[0].sm_clock_mhz)
+        known = Circumstances(clocks, noise.same_gpu)
+        before, after = metrics(first), metrics(second)
+        said = {name: judge_metric(before[name], after[name], 0.02, known) for name in before}
+        alarms.update(
+            name for name, one in said.items() if one.verdict in (Verdict.SLOWER, Verdict.FASTER)
+        )
+        verdicts = {one.verdict for one in said.values()}
+        points["slower"] += Verdict.SLOWER in verdicts
+        points["faster"] += Verdict.FASTER in verdicts
+        clear = {Verdict.SLOWER, Verdict.FASTER} & verdicts
+        points["unclear"] += Verdict.UNCLEAR in verdicts and not clear
+    return Rates(
+        noise.name,
+        points["slower"] / count,
+        points["faster"] / count,
+        points["unclear"] / count,
+        {name: alarms[name] / count for name in before},
+    )

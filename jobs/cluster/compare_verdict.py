@@ -1,0 +1,155 @@
+"""From an interval to a verdict: SAME, FASTER, SLOWER or UNCLEAR, and why it is not clearer."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import Enum
+
+from jobs.cluster.compare_metrics import Metric
+from jobs.cluster.compare_stats import BETWEEN_GPUS, BETWEEN_RUNS, Ratio, ratio
+
+CONFIDENCE = 0.99
+"""Coverage of the intervals of a comparison: six metrics of a point may each raise an alarm."""
+
+SAME_CONFIDENCE = 0.90
+"""Coverage of the interval that decides SAME: two one-sided tests of 5 % each."""
+
+
+class Verdict(Enum):
+    """What a comparison of one metric says."""
+
+    SAME = "SAME"
+    FASTER = "FASTER"
+    SLOWER = "SLOWER"
+    BETTER = "BETTER"
+    WORSE = "WORSE"
+    UNCLEAR = "UNCLEAR"
+
+
+REGRESSIONS = frozenset({Verdict.SLOWER, Verdict.WORSE})
+
+
+@dataclass(frozen=True)
+class Circumstances:
+    """What is known of two runs beside their samples.
+
+    Attributes:
+        clocks_mhz: SM clocks of both while they were timed; None: not known.
+        same_gpu: Whether both ran on one and the same GPU; None: not known.
+    """
+
+    clocks_mhz: tuple[float | None, float | None] = (None, None)
+    same_gpu: bool | None = None
+
+
+@dataclass(frozen=True)
+class Judged:
+    """One metric of two records.
+
+    Attributes:
+        metric: Its name.
+        unit: ms, x, or nothing.
+        first: The value compared with.
+        second: The value judged.
+        ratio: Second over first, with its interval; None where there is none.
+        verdict: What follows.
+        note: Why it is not clearer, or what to know of it.
+    """
+
+    metric: str
+    unit: str
+    first: float
+    second: float
+    ratio: Ratio | None
+    verdict: Verdict
+    note: str = ""
+
+
+def judge_metric(
+    first: Metric,
+    second: Metric,
+    threshold: float,
+    circumstances: Circumstances = Circumstances(),
+) -> Judged:
+    """Compares one metric of two records.
+
+    Args:
+        first: What it is compared with.
+        second: What is judged.
+        threshold: Relative change that matters in practice, 0.02 for 2 %.
+        circumstances: What else is known of both runs.
+
+    Returns:
+        FASTER or SLOWER only if the 99 % interval excludes no change and the change is at least
+        the threshold; SAME only if the 90 % interval lies within the threshold; else UNCLEAR.
+    """
+    is_time = first.unit == "ms"
+    other_gpu = is_time and circumstances.same_gpu is False
+    between = BETWEEN_GPUS if other_gpu else BETWEEN_RUNS
+    found = ratio(first.sample, second.sample, CONFIDENCE, between)
+    verdict = _verdict(found, threshold, lower_is_better=first.lower_is_better)
+    if verdict is Verdict.UNCLEAR:
+        narrow = ratio(first.sample, second.sample, SAME_CONFIDENCE, between)
+        if -math.log(narrow.low) < math.log1p(threshold) > math.log(narrow.high):
+            verdict = Verdict.SAME
+    notes = _notes(first, second)
+    if other_gpu and verdict is Verdict.UNCLEAR:
+        notes.append("two GPUs of one model differ by as much")
+    if verdict in (Verdict.FASTER, Verdict.SLOWER) and is_time:
+        doubt = _doubt(first, second, found, threshold, circumstances)
+        if doubt:
+            verdict = Verdict.UNCLEAR
+            notes.insert(0, doubt)
+    return Judged(
+        first.name,
+        first.unit,
+        math.exp(first.sample.log),
+        math.exp(second.sample.log),
+        found,
+        verdict,
+        "; ".join(notes),
+    )
+
+
+def _verdict(found: Ratio, threshold: float, *, lower_is_better: bool) -> Verdict:
+    change = abs(math.log(found.value))
+    if (found.low > 1 or found.high < 1) and change >= math.log1p(threshold):
+        grew = found.value > 1
+        return Verdict.SLOWER if grew is lower_is_better else Verdict.FASTER
+    return Verdict.UNCLEAR
+
+
+def _doubt(
+    first: Metric,
+    second: Metric,
+    found: Ratio,
+    threshold: float,
+    circumstances: Circumstances,
+) -> str:
+    """What else than a change of the code would explain this much; empty: nothing known."""
+    slow = (first.sample.slow_share > 0, second.sample.slow_share > 0)
+    if slow[0] is not slow[1]:
+        which = "first" if slow[0] else "second"
+        return f"the {which} ran at two speeds, the other at one: which of the two is not known"
+    before, after = circumstances.clocks_mhz
+    # Where both ran at two speeds, only the blocks at the faster one are compared.
+    if before and after and not all(slow):
+        by_clock = math.log(after / before)
+        change = math.log(found.value)
+        left = change + by_clock
+        stands = left * change > 0 and abs(left) >= math.log1p(threshold)
+        if abs(by_clock) > math.log1p(threshold) / 2 and not stands:
+            return f"the SM clock differs, {before:.0f} and then {after:.0f} MHz"
+    return ""
+
+
+def _notes(first: Metric, second: Metric) -> list[str]:
+    notes = []
+    for name, metric in (("first", first), ("second", second)):
+        if metric.sample.slow_share > 0:
+            share = f"{100 * metric.sample.slow_share:.0f} %"
+            notes.append(f"{name}: {share} of its blocks ran slower and are left out")
+        if metric.assumed:
+            notes.append(f"{name}: no interval known, 5 % assumed")
+    return notes
