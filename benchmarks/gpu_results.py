@@ -142,6 +142,7 @@ def main() -> None:
     parser.add_argument("out", type=Path)
     parser.add_argument("--groups", default="recipes,harness,cudnn,paths,shapes")
     parser.add_argument("--seconds", type=float, default=540.0)
+    parser.add_argument("--commit", help="of the source, where there is no git")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     deadline = time.monotonic() + options.seconds
@@ -159,7 +160,7 @@ def main() -> None:
             if time.monotonic() > deadline:
                 print(f"  not run, out of time: {entry['name']}", flush=True)
                 continue
-            print(run_point(entry, options.out), flush=True)
+            print(run_point({**entry, "commit": options.commit}, options.out), flush=True)
 
 
 if __name__ == "__main__":

@@ -74,10 +74,11 @@ def run_attention(
 
 
 def _validate(draft: Draft, point: Point, tools: Tools) -> tuple[dict[str, Arm], list[str]]:
-    prediction = expectation(point, tools.say)  # before the arms: it needs their memory
     case = make_case(point.shape, point.gpu.device)
     recipes = {RECIPE: point.recipe, BASELINE: Bf16Recipe()}
     ask_attention(point, recipes, case, draft.checks)
+    prediction = expectation(point, tools.say)  # before the arms: it needs their memory
+    tools.clock.release_memory()
     arms: dict[str, Arm] = {}
     for name, recipe in recipes.items():
         arm = first_step(name, recipe, point, case, tools.build, tools.clock)
@@ -100,6 +101,8 @@ def _validate(draft: Draft, point: Point, tools: Tools) -> tuple[dict[str, Arm],
             failures.append(f"recipe.weights=cached, but {cache.reason}")
     for arm in arms.values():
         arm.tensors = {}
+    del reference
+    tools.clock.release_memory()
     return arms, failures
 
 

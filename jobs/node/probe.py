@@ -35,9 +35,11 @@ def fingerprint(environment: Environment, telemetry: Telemetry, *, long: bool) -
     repeats = 1000 if long else 8
     size = min(_COPY_BYTES, int((environment.gpu_memory_gib or 8) * 2**30 // 16))
     ecc = telemetry.ask("nvmlDeviceGetEccMode")
+    copy_gb_per_s, matmul_tflops = _copy_gb_per_s(size, repeats), _matmul_tflops(repeats * 4)
+    torch.cuda.empty_cache()
     return Probe(
-        copy_gb_per_s=round(_copy_gb_per_s(size, repeats), 1),
-        bf16_matmul_tflops=round(_matmul_tflops(repeats * 4), 1),
+        copy_gb_per_s=round(copy_gb_per_s, 1),
+        bf16_matmul_tflops=round(matmul_tflops, 1),
         ecc_enabled=None if ecc is None else bool(ecc[0]),
         # Uncorrected errors since the driver was loaded: NVML's error type 1, counter type 0.
         ecc_errors=telemetry.ask("nvmlDeviceGetTotalEccErrors", 1, 0),
