@@ -1,0 +1,1 @@
+"""Tests of the configuration: its groups, its types, its rules."""

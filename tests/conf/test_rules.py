@@ -1,0 +1,144 @@
+"""Each value that cannot be is told by one sentence: its key, the rule, the value, the remedy."""
+
+from __future__ import annotations
+
+import copy
+import math
+from typing import Any
+
+import pytest
+
+from conf.choices import Backend, QkvFormat, RecipeName, RopeTable, Scheduler, ToleranceName
+from conf.rules import point_problems, problems
+from conf.schema import SeedTolerance
+from conf.verbs import Run
+from tests.conf.compositions import composed
+
+
+@pytest.fixture(scope="module")
+def valid() -> Run:
+    """The default configuration of `run`."""
+    config: Run = composed("run")
+    assert problems(config) == []
+    return config
+
+
+def changed(valid: Run, changes: dict[str, Any]) -> Run:
+    """A copy with some dotted keys set."""
+    config = copy.deepcopy(valid)
+    for path, value in changes.items():
+        *parents, leaf = path.split(".")
+        target: Any = config
+        for parent in parents:
+            target = getattr(target, parent)
+        setattr(target, leaf, value)
+    return config
+
+
+NAN, INFINITY = math.nan, math.inf
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"shape.num_heads": 0}, "shape.num_heads must be at least 1, got 0"),
+        ({"shape.batch": -1}, "shape.batch must be at least 1, got -1"),
+        ({"shape.seq_len": 0}, "shape.seq_len must be at least 1, got 0"),
+        ({"shape.hidden": 0}, "shape.hidden must be at least 1, got 0"),
+        ({"shape.head_dim_v": 0}, "shape.head_dim_v must be at least 2, got 0"),
+        ({"shape.head_dim_rope": 31}, "shape.head_dim_rope must be even, got 31"),
+        ({"shape.init_std": 0.0}, "shape.init_std must be greater than 0, got 0.0"),
+        ({"shape.init_std": NAN}, "shape.init_std must be a finite number, got nan"),
+        ({"shape.rope_base": INFINITY}, "shape.rope_base must be a finite number, got inf"),
+        ({"shape.seed": -1}, "shape.seed must be between 0 and 2**63 - 1, got -1"),
+        ({"shape.seed": 2**63}, f"shape.seed must be between 0 and 2**63 - 1, got {2**63}"),
+        (
+            {"shape.rope_table": RopeTable.yarn, "shape.yarn_factor": 0.0},
+            "shape.yarn_factor must be greater than 0, got 0.0",
+        ),
+        (
+            {"shape.rope_table": RopeTable.yarn, "shape.yarn_beta_fast": 0.5},
+            "shape.yarn_beta_fast must be greater than shape.yarn_beta_slow (1.0), got 0.5",
+        ),
+        ({"shape.qkv_format": QkvFormat.thd}, "shape.qkv_format must be sbhd, got thd: the path"),
+        ({"shape.qkv_format": QkvFormat.bshd}, "shape.qkv_format must be sbhd, got bshd: the"),
+        ({"shape.seq_len": 10**12}, "shape.seq_len times shape.batch times the widest layer must"),
+        ({"recipe.name": RecipeName.bf16}, "recipe.name must fit the other keys of recipe, got"),
+        ({"tolerance.name": ToleranceName.none}, "tolerance.name must fit the other keys of tol"),
+        ({"tolerance.upper_factor": -1.0}, "tolerance.upper_factor must be at least 0, got -1.0"),
+        ({"tolerance.upper_factor": NAN}, "tolerance.upper_factor must be a finite number, got"),
+        (
+            {"tolerance": SeedTolerance(max_outside_share=1.5)},
+            "tolerance.max_outside_share must be at most 1, got 1.5",
+        ),
+        ({"benchmark.blocks": 0}, "benchmark.blocks must be at least 1, got 0"),
+        ({"benchmark.confidence": 1.0}, "benchmark.confidence must lie between 0 and 1, got 1.0"),
+        (
+            {"benchmark.warmup_max_iterations": 1},
+            "benchmark.warmup_max_iterations must be at least benchmark.warmup_min_iterations (",
+        ),
+        (
+            {"backend": Backend.te, "benchmark.min_fprop_speedup": 0.0},
+            "benchmark.min_fprop_speedup must be greater than 0, got 0.0",
+        ),
+        (
+            {
+                "backend": Backend.te,
+                "benchmark.enabled": False,
+                "benchmark.min_bprop_speedup": 1.1,
+            },
+            "benchmark.min_bprop_speedup must be null where nothing is timed, got 1.1; use bench",
+        ),
+        (
+            {"benchmark.min_fprop_speedup": 1.1},
+            "benchmark.min_fprop_speedup and min_bprop_speedup must be null with backend=emulated",
+        ),
+        ({"gpu.device": "tpu"}, "gpu.device must be cpu or cuda, got 'tpu'"),
+        (
+            {"gpu.compute_capability": "sm100"},
+            "gpu.compute_capability must read like \"10.3\", got 'sm100'",
+        ),
+        ({"gpu.memory_gib": -1.0}, "gpu.memory_gib must be greater than 0, got -1.0"),
+        ({"cluster.partition": "a\nb"}, "cluster.partition must be one line, got 'a\\nb'"),
+        ({"cluster.env": {"1A": "x"}}, "cluster.env must name variables of letters, digits and _"),
+        ({"cluster.python": " "}, "cluster.python must name an interpreter, got ' '"),
+        ({"cluster.container.mounts": ["/a"]}, "cluster.container.mounts must read"),
+        ({"cluster.container.image": "i"}, "cluster.container.image must be null with a local"),
+        (
+            {"cluster.setup": ["x"]},
+            "cluster.setup must be empty with a local cluster, got 'x'; ty",
+        ),
+        ({"launch.points_per_job": 0}, "launch.points_per_job must be at least 1, got 0"),
+        ({"launch.retries": -1}, "launch.retries must be at least 0, got -1"),
+        ({"launch.point_time_limit_s": 0}, "launch.point_time_limit_s must be at least 1, got 0"),
+        ({"launch.memory_gib": 0.0}, "launch.memory_gib must be greater than 0, got 0.0"),
+    ],
+    ids=lambda value: "-".join(value) if isinstance(value, dict) else "",
+)
+def test_one_sentence_tells_what_cannot_be(
+    valid: Run, changes: dict[str, Any], sentence: str
+) -> None:
+    (found,) = problems(changed(valid, changes))
+    assert found.startswith(sentence)
+
+
+def test_every_problem_is_told_at_once(valid: Run) -> None:
+    found = problems(changed(valid, {"shape.num_heads": 0, "launch.retries": -1}))
+    assert [sentence.partition(" ")[0] for sentence in found] == [
+        "shape.num_heads",
+        "launch.retries",
+    ]
+
+
+def test_the_node_checks_the_point_alone(valid: Run) -> None:
+    config = changed(valid, {"shape.num_heads": 0, "launch.retries": -1})
+    assert point_problems(config) == ["shape.num_heads must be at least 1, got 0"]
+
+
+def test_a_scheduler_may_have_what_a_local_cluster_may_not(valid: Run) -> None:
+    site = {"cluster.setup": ["module load cuda"], "cluster.container.image": "image.sqsh"}
+    assert problems(changed(valid, {**site, "cluster.scheduler": Scheduler.slurm})) == []
+
+
+def test_a_shape_that_one_recipe_cannot_take_is_no_mistake(valid: Run) -> None:
+    assert problems(changed(valid, {"shape.seq_len": 100})) == []

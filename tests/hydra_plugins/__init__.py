@@ -1,0 +1,1 @@
+"""Tests of what Hydra finds in this project."""
