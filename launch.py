@@ -51,6 +51,11 @@ VERBS = {
     "run": Verb("jobs.cluster.verb_points:run", points=True),
     "plan": Verb("jobs.cluster.verb_points:plan", many=True, points=True),
     "sweep": Verb("jobs.cluster.verb_points:sweep", many=True, points=True),
+    "status": Verb("jobs.cluster.verb_status:status", takes_ids=True),
+    "logs": Verb("jobs.cluster.verb_status:logs", takes_ids=True),
+    "cancel": Verb("jobs.cluster.verb_cancel:cancel", takes_ids=True),
+    "resume": Verb("jobs.cluster.verb_resume:resume", takes_ids=True),
+    "repro": Verb("jobs.cluster.verb_resume:repro", takes_ids=True),
     "collect": Verb("jobs.cluster.verb_collect:collect", takes_ids=True),
     "doctor": Verb("jobs.cluster.verb_doctor:doctor", points=True),
 }

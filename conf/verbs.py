@@ -46,3 +46,58 @@ class Collect(Places):
 
     report: bool = True
     allow_unsupported: bool = False
+
+
+@dataclass
+class Status(Places):
+    """Where every point of some sweeps or jobs stands.
+
+    Attributes:
+        watch: Show it again and again, until every point has ended.
+        interval_s: Seconds between two looks.
+    """
+
+    watch: bool = False
+    interval_s: float = 10.0
+
+
+@dataclass
+class Logs(Places):
+    """The last lines of the logs of some points.
+
+    Attributes:
+        lines: Lines of each log.
+        follow: Go on with what is added, until every point has ended.
+    """
+
+    lines: int = 40
+    follow: bool = False
+
+
+@dataclass
+class Cancel(Places):
+    """End jobs.
+
+    Attributes:
+        yes: Do not ask.
+    """
+
+    yes: bool = False
+
+
+@dataclass
+class Resume(Places):
+    """Submit the points of a sweep that have no good record and no job on its way.
+
+    Attributes:
+        wait: Follow the jobs to their end.
+        allow_unsupported: UNSUPPORTED counts as 0 in the exit code.
+    """
+
+    wait: bool = False
+    allow_unsupported: bool = False
+
+
+@dataclass
+class Repro(Resume):
+    """Run one point again, exactly as the ledger has it."""

@@ -11,6 +11,11 @@ VERB_SCHEMAS: dict[str, type] = {
     "run": verbs.Run,
     "sweep": verbs.Sweep,
     "collect": verbs.Collect,
+    "status": verbs.Status,
+    "logs": verbs.Logs,
+    "cancel": verbs.Cancel,
+    "resume": verbs.Resume,
+    "repro": verbs.Repro,
 }
 
 

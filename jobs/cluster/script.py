@@ -138,7 +138,7 @@ def _parameters(submission: Submission, cluster: Cluster, root: str) -> dict[str
     ids = "%A_%a" if submission.is_array else "%j"
     # The shell's own log lies where a folder is sure to be: the job's own is named by an id
     # that nobody knows before sbatch has answered.
-    log = f"{submission.folder}/{ids}_batch_log.out"
+    log = f"{submission.folder}/{ids}_batch.out"
     more: dict[str, Any] = {
         "output": log,
         "error": log,
@@ -178,13 +178,14 @@ def _folders(submission: Submission) -> list[str]:
     """Shell lines that make the job's folder and lay the entry there; only our own words."""
     sweep, source = shlex.quote(str(submission.sweep)), shlex.quote(str(submission.folder))
     entry = f"../submissions/{submission.number}/{PICKLE}"
+    log = f'{source}/"${{task}}_batch.out" {sweep}/"$job/${{task}}_batch_log.out"'
     return [
         'job="${SLURM_ARRAY_JOB_ID:-$SLURM_JOB_ID}"',
         'task="$job${SLURM_ARRAY_TASK_ID:+_$SLURM_ARRAY_TASK_ID}"',
         f'mkdir -p {sweep}/"$job" || exit 1',
         f'ln -sfn {entry} {sweep}/"$job/${{task}}_submitted.pkl" || exit 1',
         # The same file by a second name; a requeued job has it already.
-        f'ln {source}/"${{task}}_batch_log.out" {sweep}/"$job/" 2>/dev/null || true',
+        f"ln {log} 2>/dev/null || true",
     ]
 
 

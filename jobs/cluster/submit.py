@@ -116,7 +116,7 @@ def interpreter_of(batch: Batch) -> str:
 
 
 def submit_all(
-    ledger: Ledger, submissions: Sequence[tuple[Submission, Batch]], lock: int
+    ledger: Ledger, submissions: Sequence[tuple[Submission, Batch]], lock: int, cluster: str
 ) -> Iterator[Submitted]:
     """Sends submissions one after another.
 
@@ -124,6 +124,7 @@ def submit_all(
         ledger: The sweep, whose plan is written.
         submissions: What to send; each has its folder.
         lock: The descriptor of `submitting`.
+        cluster: SLURM's own name of the cluster, so that no other is asked for these jobs.
 
     Yields:
         What became of each, as soon as it is known.
@@ -131,18 +132,19 @@ def submit_all(
     pack_entry(ledger.root)
     before: str | None = None
     for submission, batch in submissions:
-        _prepare(submission, batch, root_of(ledger, batch))
+        _prepare(submission, batch, root_of(ledger, batch), cluster)
         with _interrupts_held():
             done = _send(ledger, submission, before if submission.waits else None, lock)
         before = done.job_id or before
         yield done
 
 
-def _prepare(submission: Submission, batch: Batch, root: str) -> None:
+def _prepare(submission: Submission, batch: Batch, root: str, cluster: str) -> None:
     """Writes everything that the job will need; sbatch has not been called yet."""
     python = interpreter_of(batch)
     asked: dict[str, Any] = {
         "name": submission.name,
+        "slurm_cluster": cluster,
         "sweep": str(submission.sweep),
         "python": python,
         "root": root,
@@ -167,7 +169,8 @@ def _send(ledger: Ledger, submission: Submission, after: str | None, lock: int) 
     if answer.error is None:
         job_id = answer.out.strip().partition(";")[0]
         if job_id.isdecimal():
-            note_job(ledger, submission, job_id)
+            tasks = {str(index): list(ids) for index, ids in enumerate(submission.tasks)}
+            note_job(ledger, submission.number, tasks, job_id)
             return Submitted(submission, job_id)
         return Submitted(submission, None, f"sbatch answered {answer.out.strip()!r}", unknown=True)
     if _may_have_arrived(answer.error):
@@ -190,23 +193,23 @@ def sbatch_command(submission: Submission, after: str | None = None) -> list[str
     return [*words, str(submission.folder / SUBMISSION_SH)]
 
 
-def note_job(ledger: Ledger, submission: Submission, job_id: str) -> None:
+def note_job(ledger: Ledger, number: int, tasks: dict[str, list[str]], job_id: str) -> None:
     """Writes a submission's job id down, and lays its script beside the job's files."""
     ledger.add_job(
         JobLine(
             job_id=job_id,
-            tasks={str(index): list(ids) for index, ids in enumerate(submission.tasks)},
+            tasks=tasks,
             scheduler="slurm",
             submitted_at=now(),
-            name=submission.name,
-            submission=submission.number,
+            name=f"{ledger.sweep_id}.{number}",
+            submission=number,
         )
     )
     folder = ledger.job_folder(job_id)
     with contextlib.suppress(OSError):  # the job makes the folder too, and runs without the copy
         folder.mkdir(mode=0o700, exist_ok=True)
-        script = (submission.folder / SUBMISSION_SH).read_text(encoding="utf-8")
-        write_whole(folder / f"{job_id}_submission.sh", script)
+        written = ledger.root / "submissions" / str(number) / SUBMISSION_SH
+        write_whole(folder / f"{job_id}_submission.sh", written.read_text(encoding="utf-8"))
 
 
 def _call(command: list[str], lock: int) -> Answer:

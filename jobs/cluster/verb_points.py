@@ -16,12 +16,12 @@ from jobs.record import Record
 
 def run(asks: Sequence[Ask], call: Call) -> int:
     """Runs one point and shows its record; several points of a `--multirun` are a sweep."""
-    return _start(make_plan(asks), call)
+    return start(make_plan(asks), call)
 
 
 def sweep(asks: Sequence[Ask], call: Call) -> int:
     """Runs every point, one after another here, or submits them."""
-    return _start(make_plan(asks), call)
+    return start(make_plan(asks), call)
 
 
 def plan(asks: Sequence[Ask], call: Call) -> int:
@@ -34,7 +34,7 @@ def plan(asks: Sequence[Ask], call: Call) -> int:
         shown.add_row(point.point_id, screen.label(point), runs)
     out.print(shown)
     if made.config.cluster.scheduler is Scheduler.slurm and made.runnable:
-        from jobs.cluster.verb_submit import show_plan
+        from jobs.cluster.show_plan import show_plan
 
         show_plan(made, out)
     out.print(
@@ -45,7 +45,8 @@ def plan(asks: Sequence[Ask], call: Call) -> int:
     return 0
 
 
-def _start(made: Plan, call: Call) -> int:
+def start(made: Plan, call: Call) -> int:
+    """Runs a plan here, or submits it; the exit code."""
     config = made.config
     if config.cluster.scheduler is Scheduler.slurm:
         from jobs.cluster.verb_submit import submit_plan
@@ -54,10 +55,11 @@ def _start(made: Plan, call: Call) -> int:
     mode = 0o750 if config.launch.share is Share.group else 0o700
     ledger = Ledger.create(runs_dir(config), mode=mode)
     write_ledger(made, ledger, verb=call.verb, command=call.command)
-    return _run_here(made, ledger, call)
+    return run_here(made, ledger, call)
 
 
-def _run_here(made: Plan, ledger: Ledger, call: Call) -> int:
+def run_here(made: Plan, ledger: Ledger, call: Call) -> int:
+    """Runs a plan whose ledger is written, one point after another; the exit code."""
     config: Run = made.config
     out = screen.console()
     single = len(made.points) == 1

@@ -1,0 +1,85 @@
+"""Submits the batches of a sweep, and tells what became of each."""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+from collections.abc import Sequence
+
+from rich.console import Console
+
+from jobs.cluster import screen
+from jobs.cluster.batches import Batches, cut
+from jobs.cluster.ledger import Ledger
+from jobs.cluster.limits import ClusterLimits
+from jobs.cluster.rejected import record_rejected
+from jobs.cluster.script import Submission
+from jobs.cluster.submit import Submitted, forget, next_number, submit_all
+from jobs.errors import SubmissionError
+
+
+def submit_batches(
+    ledger: Ledger, batches: Batches, limits: ClusterLimits, lock: int, *, new: bool = False
+) -> list[Submitted]:
+    """Submits batches for a sweep whose plan is written.
+
+    Args:
+        ledger: The sweep.
+        batches: What to submit.
+        limits: What the cluster takes.
+        lock: The descriptor of `submitting`.
+        new: Nothing of the sweep was ever submitted before.
+
+    Returns:
+        What became of each submission; after a refusal the rest is recorded as rejected.
+
+    Raises:
+        SubmissionError: The cluster took nothing; of a new sweep nothing stays.
+    """
+    for note in batches.notes:
+        screen.console().print(f"Note: {note}", markup=False)
+    done: list[Submitted] = []
+    submissions = cut(batches, ledger.root, limits, lambda: next_number(ledger))
+    for one in submit_all(ledger, submissions, lock, limits.name):
+        done.append(one)
+        if one.job_id is None:
+            break  # what SLURM refuses once it refuses again
+    if done and done[-1].job_id is None and not done[-1].unknown:
+        rest = [submission for submission, _ in submissions[len(done) - 1 :]]
+        _give_up(ledger, done[-1], rest, taken=len(done) > 1, new=new)
+    return done
+
+
+def _give_up(
+    ledger: Ledger, refused: Submitted, rest: Sequence[Submission], *, taken: bool, new: bool
+) -> None:
+    for submission in rest:
+        shutil.rmtree(submission.folder, ignore_errors=True)
+    if not taken:
+        if new:
+            forget(ledger)
+        raise SubmissionError(refused.refusal or "the submission was refused")
+    for submission in rest:
+        for point_id in itertools.chain.from_iterable(submission.tasks):
+            record_rejected(ledger, point_id, refused.refusal or "")
+
+
+def show_submitted(ledger: Ledger, done: Sequence[Submitted], out: Console) -> None:
+    """Shows the job ids and the next commands."""
+    for one in done:
+        tasks = len(one.submission.tasks)
+        if one.job_id is None:
+            doubt = "it is not known whether SLURM took it: " if one.unknown else ""
+            out.print(f"Not submitted: {tasks} jobs: {doubt}{one.refusal}", markup=False)
+        elif tasks == 1:
+            out.print(f"Submitted job {one.job_id}", markup=False)
+        else:
+            out.print(f"Submitted array {one.job_id}_[0-{tasks - 1}]", markup=False)
+    out.print(f"Sweep {ledger.sweep_id}: {ledger.root}", markup=False, soft_wrap=True)
+    if any(one.job_id is None for one in done):
+        out.print(f"Next: python launch.py resume {ledger.sweep_id}", markup=False)
+        return
+    out.print(
+        f"Next: python launch.py status {ledger.sweep_id}   (cancel, logs, collect likewise)",
+        markup=False,
+    )

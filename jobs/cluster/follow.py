@@ -1,0 +1,84 @@
+"""`wait=true`: follows submitted points to their end, a line for each as it ends."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+from rich.console import Console
+from rich.text import Text
+
+from jobs.cluster import screen
+from jobs.cluster.collect_points import CollectedPoint
+from jobs.cluster.collect_select import Selection
+from jobs.cluster.survey import Row, Survey
+from jobs.cluster.verb_status import as_table, look, look_ids, show_cancel
+
+FIRST_PAUSE_S = 1.0
+LONGEST_PAUSE_S = 15.0
+
+Retry = Callable[[Sequence[Row]], bool]
+"""Submits ended points again where that is wanted; whether it did."""
+
+
+def follow(selections: Sequence[Selection], out: Console, retry: Retry | None = None) -> Survey:
+    """Waits until every point has ended.
+
+    Args:
+        selections: What is waited for.
+        out: Where progress is shown: a bar on a terminal, a line for each point anywhere.
+        retry: Asked with all rows each time that a point has ended.
+
+    Returns:
+        The last survey.
+
+    Raises:
+        KeyboardInterrupt: Passed on, after it was said that the jobs go on.
+    """
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    shown: set[tuple[str, str | None, int]] = set()
+    pause = FIRST_PAUSE_S
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    try:
+        with Progress(*columns, console=out, disable=not out.is_terminal) as progress:
+            bar = progress.add_task("points")
+            while True:
+                seen = look(selections)
+                ended = [row for row in seen.rows if row.finished]
+                fresh = [row for row in ended if _key(row.point) not in shown]
+                for row in fresh:
+                    shown.add(_key(row.point))
+                    progress.console.print(_line(row, len(shown), len(seen.rows)))
+                progress.update(bar, total=len(seen.rows), completed=len(ended))
+                again = bool(fresh) and retry is not None and retry(ended)
+                if seen.finished and not again:
+                    break
+                pause = FIRST_PAUSE_S if fresh else min(LONGEST_PAUSE_S, pause * 1.3)
+                time.sleep(pause)
+    except KeyboardInterrupt:
+        show_cancel(look_ids(selections), out)
+        raise
+    out.print(as_table(seen))
+    return seen
+
+
+def _key(point: CollectedPoint) -> tuple[str, str | None, int]:
+    return point.point_id, point.job_id, point.attempts
+
+
+def _line(row: Row, number: int, total: int) -> Text:
+    point = row.point
+    line = Text(f"[{number}/{total}] {screen.harmless(screen.label(row.planned))}  ")
+    line.append_text(screen.styled(point.state))
+    cause = f" ({point.cause})" if point.cause else ""
+    return line.append(f"{cause}  {screen.short(screen.harmless(point.reason))}")
+
+
+def outcome_code(seen: Survey, *, allow_unsupported: bool) -> int:
+    """The exit code that the points' states give: 0, 1 or 3."""
+    states = set(seen.totals)
+    if states & {"FAILED", "ERROR"}:
+        return 1
+    accepted = {"PASSED", "UNSUPPORTED"} if allow_unsupported else {"PASSED"}
+    return 0 if states and states <= accepted else 3

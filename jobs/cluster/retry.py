@@ -1,0 +1,67 @@
+"""`launch.retries`: submits points again that the cluster, not they themselves, has ended."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from rich.console import Console
+
+from jobs.cluster.batches import Batch, make_batches
+from jobs.cluster.dispatch import submit_batches
+from jobs.cluster.follow import Retry
+from jobs.cluster.ledger import Ledger
+from jobs.cluster.limits import ask_limits
+from jobs.cluster.submit import submitting
+from jobs.cluster.survey import Row
+from jobs.record import INFRASTRUCTURE_CAUSES, Cause
+
+_CAUSES = frozenset(cause.value for cause in INFRASTRUCTURE_CAUSES)
+
+
+def retrying(ledger: Ledger, retries: int, out: Console) -> Retry | None:
+    """What `follow` asks as points end; None where nothing is ever submitted again.
+
+    Args:
+        ledger: The sweep.
+        retries: How often a point may be submitted again.
+        out: Where it is told.
+    """
+    if retries < 1:
+        return None
+
+    def retry(ended: Sequence[Row]) -> bool:
+        tries: dict[str, int] = {}
+        for job in ledger.jobs():
+            for point_id in (name for ids in job.tasks.values() for name in ids):
+                tries[point_id] = tries.get(point_id, 0) + 1
+        rows = [
+            row
+            for row in ended
+            if row.point.cause in _CAUSES and tries.get(row.point.point_id, 0) <= retries
+        ]
+        if rows:
+            _submit_again(ledger, rows, out)
+        return bool(rows)
+
+    return retry
+
+
+def _submit_again(ledger: Ledger, rows: Sequence[Row], out: Console) -> None:
+    """Submits points anew, off the nodes that failed them; their attempts all stay."""
+    failed = dict.fromkeys(
+        row.node for row in rows if row.node and row.point.cause != Cause.preempted.value
+    )
+    limits = ask_limits()
+    batches = make_batches([row.planned for row in rows], limits)
+    avoiding = tuple(_avoiding(batch, failed) for batch in batches.batches)
+    words = f", not on {', '.join(failed)}" if failed else ""
+    out.print(f"Again: {len(rows)} points that the cluster ended{words}", markup=False)
+    with submitting(ledger) as lock:
+        submit_batches(ledger, replace(batches, batches=avoiding), limits, lock)
+
+
+def _avoiding(batch: Batch, nodes: dict[str, None]) -> Batch:
+    given = batch.resources.exclude.split(",") if batch.resources.exclude else []
+    names = ",".join(dict.fromkeys([*given, *nodes]))
+    return replace(batch, resources=replace(batch.resources, exclude=names or None))

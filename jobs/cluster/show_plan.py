@@ -1,0 +1,91 @@
+"""What `plan` shows where the scheduler is SLURM: the scripts themselves, arrays, hours."""
+
+from __future__ import annotations
+
+import itertools
+import tempfile
+from pathlib import Path
+
+from rich.console import Console
+
+from jobs.cluster import screen
+from jobs.cluster.batches import cut, make_batches
+from jobs.cluster.commands import call as call_slurm
+from jobs.cluster.limits import ClusterLimits, ask_limits
+from jobs.cluster.plan import Plan, runs_dir
+from jobs.cluster.script import Submission
+from jobs.cluster.verb_submit import refuse_hopeless, scripts
+from jobs.errors import SubmissionError
+
+
+def show_plan(made: Plan, out: Console) -> int:
+    """Shows what `sweep` would submit: scripts, arrays, hours, and what SLURM says of each.
+
+    Args:
+        made: The plan.
+        out: Where it is shown.
+
+    Returns:
+        0; a cluster that cannot be asked is told, and the scripts are shown without its limits.
+
+    Raises:
+        UsageError: A request that the cluster would never run.
+    """
+    limits, trouble = _limits_or_reason()
+    batches = make_batches(made.runnable, limits)
+    if limits is not None:
+        refuse_hopeless(batches)
+    sweep = runs_dir(made.config) / "s-<time>-<random>"
+    submissions = cut(batches, sweep, limits, itertools.count().__next__)
+    for (submission, _), script in zip(submissions, scripts(submissions), strict=True):
+        out.rule(f"submission {submission.number}: {len(submission.tasks)} jobs", align="left")
+        out.print(screen.harmless(script), markup=False, soft_wrap=True)
+        if limits is not None:
+            out.print(f"sbatch --test-only: {_test_only(script)}", markup=False, soft_wrap=True)
+    shown = screen.table("Submissions", "number", "jobs", "points", "asks for", "minutes each")
+    for submission, _ in submissions:
+        points = sum(len(slot) for slot in submission.tasks)
+        shown.add_row(
+            str(submission.number),
+            str(len(submission.tasks)),
+            str(points),
+            _words(submission),
+            str(submission.time_min),
+        )
+    out.print(shown)
+    for note in [*batches.notes, *([trouble] if trouble else [])]:
+        out.print(f"Note: {note}", markup=False)
+    out.print(
+        f"Expected: {batches.hours:.2f} job hours, {batches.gpu_hours:.2f} GPU hours", markup=False
+    )
+    return 0
+
+
+def _limits_or_reason() -> tuple[ClusterLimits | None, str | None]:
+    try:
+        return ask_limits(), None
+    except SubmissionError as error:
+        return None, f"limits are not known: {error}"
+
+
+def _test_only(script: str) -> str:
+    """What sbatch says of a script without submitting it."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "submission.sh"
+        path.write_text(script, encoding="utf-8")
+        answer = call_slurm(["sbatch", "--test-only", f"--chdir={folder}", str(path)])
+    said = answer.error or answer.warning or answer.out
+    return " ".join(said.split()).removeprefix("sbatch: ")
+
+
+def _words(submission: Submission) -> str:
+    asked = submission.resources
+    words = {
+        "partition": asked.partition,
+        "gres": asked.gres,
+        "gpus-per-node": asked.gpus_per_node,
+        "constraint": asked.constraint,
+        "mem": None if asked.memory_mib is None else f"{asked.memory_mib}M",
+        "cpus": asked.cpus_per_task,
+    }
+    return " ".join(f"{key}={value}" for key, value in words.items() if value is not None)

@@ -1,0 +1,220 @@
+"""Where every point of some sweeps or jobs stands now: records first, then the scheduler.
+
+However many jobs there are, squeue and sacct are asked once each. What they last said is kept
+beside the sweep, so that a controller that is down costs age and not knowledge.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from jobs.cluster.collect_files import job_logs, logs_of
+from jobs.cluster.collect_points import CollectedPoint
+from jobs.cluster.collect_read import FoundSweep, Task, read_sweep
+from jobs.cluster.collect_select import Selection
+from jobs.cluster.collect_state import AskStates, judge
+from jobs.cluster.ledger import PlannedPoint
+from jobs.cluster.states import Knowledge, TaskState, lost
+from jobs.files import write_whole
+from jobs.record import INFRASTRUCTURE_CAUSES
+
+LAST_SEEN = ".last_seen.json"
+UNFINISHED = frozenset({"PLANNED", "PENDING", "RUNNING", "REQUEUED"})
+
+
+@dataclass(frozen=True)
+class Row:
+    """One point and where it stands.
+
+    Attributes:
+        point: Its state, cause and evidence.
+        planned: What the ledger says of it.
+        node: Where it runs or ran.
+        elapsed_s: Seconds that it has run.
+        task: What the scheduler says of its job; None where nobody was asked.
+    """
+
+    point: CollectedPoint
+    planned: PlannedPoint
+    node: str = ""
+    elapsed_s: float | None = None
+    task: TaskState | None = None
+
+    @property
+    def finished(self) -> bool:
+        """Whether it has an outcome."""
+        return self.point.state not in UNFINISHED
+
+
+@dataclass(frozen=True)
+class Survey:
+    """Every point that was asked for.
+
+    Attributes:
+        rows: The points, sweep by sweep in the plan's order.
+        sweeps: What was read.
+        notes: What could not be asked, and how old the answer is that stands for it.
+    """
+
+    rows: tuple[Row, ...]
+    sweeps: tuple[FoundSweep, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def totals(self) -> dict[str, int]:
+        """How many points are in each state and outcome; they add up to all."""
+        counts: dict[str, int] = {}
+        for row in self.rows:
+            counts[row.point.state] = counts.get(row.point.state, 0) + 1
+        return counts
+
+    @property
+    def finished(self) -> bool:
+        """Whether every point has an outcome."""
+        return all(row.finished for row in self.rows)
+
+
+def survey(
+    selections: Sequence[Selection],
+    ask_states: AskStates | None,
+    clock: Callable[[], float] = time.time,
+) -> Survey:
+    """Reads the sweeps, asks the scheduler once, and joins both.
+
+    Args:
+        selections: What is meant.
+        ask_states: Who is asked; None: nobody.
+        clock: Seconds since the epoch.
+
+    Returns:
+        A row for each point.
+    """
+    sweeps: dict[Path, FoundSweep] = {}
+    chosen: dict[Path, dict[str, None]] = {}
+    for selection in selections:
+        root = selection.folder.resolve()
+        sweep = sweeps.setdefault(root, read_sweep(root))
+        taken = [name for name in sweep.planned if selection.takes(sweep, name)]
+        chosen.setdefault(root, {}).update(dict.fromkeys(taken))
+    open_tasks = [
+        str(task)
+        for root, sweep in sweeps.items()
+        for name in chosen[root]
+        for task in sweep.tasks.get(name, [])[-1:]
+        if task.job_id.isdecimal() and _may_change(sweep, name, task)
+    ]
+    states, notes = _ask(open_tasks, list(sweeps), ask_states, clock())
+    logs: dict[Path, list[Path]] = {}
+    rows = [
+        _row(sweep, name, states, logs, clock())
+        for root, sweep in sweeps.items()
+        for name in chosen[root]
+    ]
+    return Survey(tuple(rows), tuple(sweeps.values()), tuple(notes))
+
+
+def _may_change(sweep: FoundSweep, point_id: str, task: Task | None) -> bool:
+    """Whether the scheduler or a log may still have something to say of a point."""
+    for attempt in reversed(sweep.attempts.get(point_id, [])):
+        if task is not None and attempt.job_folder == task.job_id:
+            record = attempt.record
+            return record is None or record.cause in INFRASTRUCTURE_CAUSES
+    return True
+
+
+def _ask(
+    names: list[str], roots: list[Path], ask_states: AskStates | None, moment: float
+) -> tuple[dict[str, TaskState], list[str]]:
+    if not names or ask_states is None:
+        return {}, []
+    knowledge = ask_states(names)
+    notes = []
+    states = dict(knowledge.tasks)
+    if knowledge.queue_error is None:
+        states |= {name: lost(name, knowledge) for name in names if name not in states}
+        for root in roots:
+            _keep(root, states, moment)
+    else:
+        kept, age_s = _kept(roots, moment)
+        states = {**kept, **{name: task for name, task in states.items() if task.final}}
+        seen = "nothing was seen before" if age_s is None else f"it is {_age(age_s)} old"
+        notes.append(f"squeue does not answer ({knowledge.queue_error}): of jobs, {seen}")
+    if knowledge.accounting_error is not None:
+        notes.append(_accounting_note(knowledge))
+    return states, notes
+
+
+def _accounting_note(knowledge: Knowledge) -> str:
+    said = knowledge.accounting_error or ""
+    if "disabled" in said or "not installed" in said:
+        return "this cluster keeps no accounting: ended jobs are known by their files alone"
+    return f"sacct does not answer ({said}): ended jobs are known by their files alone"
+
+
+def _keep(root: Path, states: Mapping[str, TaskState], moment: float) -> None:
+    """Keeps what was seen; a sweep that is somebody else's cannot be written, and need not."""
+    plain = {name: dataclasses.asdict(task) for name, task in states.items()}
+    with contextlib.suppress(OSError):
+        write_whole(root / LAST_SEEN, json.dumps({"at": moment, "tasks": plain}) + "\n")
+
+
+def _kept(roots: list[Path], moment: float) -> tuple[dict[str, TaskState], float | None]:
+    found: dict[str, TaskState] = {}
+    oldest: float | None = None
+    for root in roots:
+        try:
+            kept = json.loads((root / LAST_SEEN).read_text(encoding="utf-8"))
+            at = float(kept["at"])
+            for name, plain in kept["tasks"].items():
+                found[name] = TaskState(**{**plain, "evidence": tuple(plain["evidence"])})
+        except (OSError, ValueError, TypeError, KeyError, AttributeError):
+            continue
+        oldest = at if oldest is None else min(oldest, at)
+    return found, None if oldest is None else max(0.0, moment - oldest)
+
+
+def _row(
+    sweep: FoundSweep,
+    point_id: str,
+    states: Mapping[str, TaskState],
+    job_logs_of: dict[Path, list[Path]],
+    moment: float,
+) -> Row:
+    task = next(iter(sweep.tasks.get(point_id, [])[-1:]), None)
+    folder = sweep.job_folders.get(task.job_id) if task else None
+    logs: list[Path] = []
+    if folder is not None and _may_change(sweep, point_id, task):
+        if folder not in job_logs_of:
+            job_logs_of[folder] = job_logs(folder)
+        logs = logs_of(folder, job_logs_of[folder], point_id, task)
+    point = judge(sweep, point_id, states, logs)
+    state = states.get(str(task)) if task else None
+    started = next(
+        (one.started for one in reversed(sweep.attempts.get(point_id, [])) if one.started), None
+    )
+    node = started.host if started else ""
+    if state is not None and state.node:
+        node = state.node
+    elapsed: float | None = None
+    if point.record is not None:
+        elapsed = point.record.duration_s
+        node = point.record.environment.host or node
+    elif point.state == "RUNNING" and started is not None:
+        with contextlib.suppress(ValueError):
+            elapsed = max(0.0, moment - datetime.fromisoformat(started.started_at).timestamp())
+    elif state is not None and state.final:
+        elapsed = state.elapsed_s
+    return Row(point, sweep.planned[point_id], node, elapsed, state)
+
+
+def _age(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"

@@ -1,0 +1,76 @@
+"""The verb `cancel`: ends jobs of sweeps, after asking."""
+
+from __future__ import annotations
+
+import sys
+
+from conf.verbs import Cancel
+from jobs.cluster import screen
+from jobs.cluster.command_line import Call
+from jobs.cluster.commands import call as call_slurm
+from jobs.cluster.ledger import Ledger
+from jobs.cluster.submit import left_behind
+from jobs.cluster.survey import Survey
+from jobs.cluster.verb_status import look, look_ids, selected
+from jobs.errors import SubmissionError, UsageError
+
+
+def cancel(config: Cancel, call: Call) -> int:
+    """Cancels every job of the ids that has not ended.
+
+    Args:
+        config: `yes` skips the question.
+        call: Ids; at least one.
+
+    Returns:
+        0 when the jobs were told to end, or had ended; 3 if the user said no.
+
+    Raises:
+        UsageError: No id; a local job; or nobody there to answer.
+        SubmissionError: scancel refused.
+    """
+    if not call.ids:
+        raise UsageError("cancel must be given ids, got none; for the newest sweep: latest")
+    selections = selected(config, call)
+    seen = look(selections)
+    jobs = _jobs(seen)
+    whole = [Ledger(one.folder) for one in selections if one.target is None]
+    # Submitted, but the process died before the id was written down.
+    names = [f"{one.sweep_id}.{path.name}" for one in whole for path in left_behind(one)]
+    out = screen.console()
+    if not jobs and not names:
+        out.print("Nothing to cancel: every job has ended.")
+        return 0
+    ids = look_ids(selections)
+    if not config.yes and not _agreed(f"Cancel {len(jobs) or len(names)} jobs of {ids}?"):
+        out.print("Nothing was cancelled.")
+        return 3
+    if jobs:
+        _scancel(jobs)
+    if names:
+        _scancel(["--me", f"--name={','.join(names)}"])
+    out.print(f"Cancelled {len(jobs) or len(names)} jobs; what has a record keeps it.")
+    out.print(f"Next: python launch.py status {ids}", markup=False)
+    return 0
+
+
+def _jobs(seen: Survey) -> list[str]:
+    """The jobs that may still run, each once; local ones cannot be ended from here."""
+    open_rows = [row for row in seen.rows if not row.finished and row.point.job_id]
+    jobs = dict.fromkeys(row.point.job_id or "" for row in open_rows)
+    local = next((job for job in jobs if job.startswith("local-")), None)
+    if local is not None:
+        raise UsageError(f"{local} runs in a terminal of its own; press Ctrl-C there")
+    return [job for job in jobs if job.partition("_")[0].isdecimal()]
+
+
+def _scancel(words: list[str]) -> None:
+    answer = call_slurm(["scancel", *words])
+    if answer.error is not None and "already completed" not in answer.error:
+        raise SubmissionError(f"the jobs could not be cancelled: {answer.error}")
+
+
+def _agreed(question: str) -> bool:
+    if not sys.stdin.isatty():
+        raise UsageError("cancel must be told yes=true where nobody can answer, got no terminal")
+    return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")

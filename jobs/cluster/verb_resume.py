@@ -1,0 +1,156 @@
+"""The verbs `resume` and `repro`: submits what has no good record yet, or one point anew."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Console
+
+from conf.choices import Scheduler
+from conf.verbs import Repro, Resume, Run
+from jobs.cluster import screen
+from jobs.cluster.batches import make_batches
+from jobs.cluster.collect_read import read_sweep
+from jobs.cluster.collect_select import Selection
+from jobs.cluster.command_line import Call
+from jobs.cluster.dispatch import show_submitted, submit_batches
+from jobs.cluster.follow import follow, outcome_code
+from jobs.cluster.ledger import Ledger, PlannedPoint, Source
+from jobs.cluster.limits import ask_limits
+from jobs.cluster.plan import Plan, point_id, site_of
+from jobs.cluster.recover import recover
+from jobs.cluster.source import source_of
+from jobs.cluster.submit import submitting
+from jobs.cluster.survey import Row
+from jobs.cluster.verb_points import run_here, start
+from jobs.cluster.verb_status import look, selected
+from jobs.errors import SubmissionError, UsageError
+
+GOOD = frozenset({"PASSED", "FAILED", "UNSUPPORTED"})
+
+
+def resume(config: Resume, call: Call) -> int:
+    """Submits every point of a sweep that has no final good record and no job on its way.
+
+    Args:
+        config: Whether to wait.
+        call: One sweep, or jobs or points of one; none: the newest sweep.
+
+    Returns:
+        0 when all was submitted or nothing was left; with `wait`, by the outcomes.
+    """
+    selections = selected(config, call)
+    folders = {one.folder.resolve() for one in selections}
+    if len(folders) > 1:
+        raise UsageError(f"resume must be given one sweep, got {len(folders)}; resume each")
+    ledger = Ledger(folders.pop())
+    out = screen.console()
+    _show_changed_code(ledger, out)
+    if ledger.info().scheduler == Scheduler.local.name:
+        return _resume_here(ledger, selections, config, call)
+    refused = _submit_rest(ledger, selections, out)
+    if not config.wait:
+        return 1 if refused else 0
+    seen = follow(selections, out)
+    return outcome_code(seen, allow_unsupported=config.allow_unsupported)
+
+
+def _submit_rest(ledger: Ledger, selections: Sequence[Selection], out: Console) -> bool:
+    limits = ask_limits()
+    with submitting(ledger) as lock:
+        for line in recover(ledger, limits.name):
+            out.print(f"Found: {line}", markup=False)
+        seen = look(selections)
+        if any("squeue does not answer" in note for note in seen.notes):
+            raise SubmissionError(f"nothing is submitted while that is so: {seen.notes[0]}")
+        rest = [row.planned for row in seen.rows if needs_run(row)]
+        if not rest:
+            out.print("Nothing to submit: every point has a good record or a job on its way.")
+            return False
+        done = submit_batches(ledger, make_batches(rest, limits), limits, lock)
+    show_submitted(ledger, done, out)
+    return any(one.job_id is None for one in done)
+
+
+def needs_run(row: Row) -> bool:
+    """Whether a point has neither a good record nor a job on its way."""
+    if row.planned.unsupported is not None:
+        return False
+    if row.point.state == "PLANNED":
+        return True
+    return row.finished and row.point.state not in GOOD
+
+
+def _resume_here(
+    ledger: Ledger, selections: Sequence[Selection], config: Resume, call: Call
+) -> int:
+    rest = tuple(row.planned for row in look(selections).rows if needs_run(row))
+    if not rest:
+        screen.console().print("Nothing to run: every point has a good record.")
+        return outcome_code(look(selections), allow_unsupported=config.allow_unsupported)
+    made = Plan(rest, Run(allow_unsupported=config.allow_unsupported), source_of())
+    return run_here(made, ledger, call)
+
+
+def _show_changed_code(ledger: Ledger, out: Console) -> None:
+    then, now = ledger.info().source, source_of()
+    if then != now and not (ledger.root / "snapshot").is_dir():
+        out.print(
+            f"Note: the code has changed since the sweep was planned: {_words(then)}, now "
+            f"{_words(now)}; its points run from the code of now (launch.snapshot=true keeps it)",
+            markup=False,
+        )
+
+
+def _words(source: Source) -> str:
+    commit = (source.commit or "no commit")[:12]
+    return f"{commit} with changes {source.dirty_hash}" if source.dirty else commit
+
+
+def repro(config: Repro, call: Call) -> int:
+    """Runs one point again exactly as the ledger has it, as a sweep of its own.
+
+    Args:
+        config: Whether to wait.
+        call: One point, or a job that has one.
+
+    Returns:
+        As `run`.
+    """
+    if len(call.ids) != 1:
+        raise UsageError(f"repro must be given one point (p-...), got {len(call.ids)} ids")
+    point = _only_point(selected(config, call))
+    cluster, launch = site_of(point)
+    source = source_of()
+    name = point_id(point.config, cluster, source)
+    again = point.model_copy(update={"point_id": name, "index": 0})
+    out = screen.console()
+    if again.point_id != point.point_id:
+        out.print(
+            f"Note: {point.point_id} ran from other code; this is {again.point_id}: "
+            f"{_words(source)}. For the same: check out its commit.",
+            markup=False,
+        )
+    run = Run(
+        cluster=cluster,
+        launch=launch,
+        runs_dir=config.runs_dir,
+        wait=config.wait,
+        allow_unsupported=config.allow_unsupported,
+    )
+    return start(Plan((again,), run, source), call)
+
+
+def _only_point(selections: Sequence[Selection]) -> PlannedPoint:
+    found = {
+        name: sweep.planned[name]
+        for one in selections
+        for sweep in [read_sweep(one.folder)]
+        for name in sweep.planned
+        if one.takes(sweep, name)
+    }
+    if len(found) != 1:
+        raise UsageError(
+            f"repro must be given one point, got {len(found)}: {', '.join(list(found)[:5])}"
+        )
+    return next(iter(found.values()))

@@ -1,0 +1,187 @@
+"""The verbs `status` and `logs`: where every point stands, and what its job prints."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+
+from rich.console import Console, Group
+from rich.table import Table
+from rich.text import Text
+
+from conf.verbs import Logs, Places, Status
+from jobs.cluster import screen
+from jobs.cluster.collect_files import job_logs, logs_of
+from jobs.cluster.collect_log import plain_text, read_tail
+from jobs.cluster.collect_read import read_sweep
+from jobs.cluster.collect_select import Selection, select
+from jobs.cluster.command_line import Call
+from jobs.cluster.local import has_sbatch
+from jobs.cluster.plan import runs_dir
+from jobs.cluster.states import ask_states
+from jobs.cluster.survey import Row, Survey, survey
+from jobs.errors import UsageError
+
+
+def selected(config: Places, call: Call) -> list[Selection]:
+    """What the ids of a command mean; the newest sweep where none were given."""
+    return select(list(call.ids) or ["latest"], runs_dir(config))
+
+
+def look(selections: Sequence[Selection]) -> Survey:
+    """Surveys sweeps and jobs, asking SLURM where there is one."""
+    return survey(selections, ask_states if has_sbatch() else None)
+
+
+def status(config: Status, call: Call) -> int:
+    """Shows where every point stands; with `watch` until all have ended.
+
+    Args:
+        config: Whether and how often it is shown again.
+        call: Any ids; none: the newest sweep.
+
+    Returns:
+        0.
+    """
+    out = screen.console()
+    selections = selected(config, call)
+    if not config.watch:
+        out.print(as_table(look(selections)))
+        _show_next(look_ids(selections), out)
+        return 0
+    if config.interval_s < 1:
+        raise UsageError(f"interval_s must be at least 1, got {config.interval_s:g}")
+    _watch(selections, config.interval_s, out)
+    return 0
+
+
+def _watch(selections: Sequence[Selection], interval_s: float, out: Console) -> None:
+    from rich.live import Live
+
+    ids = look_ids(selections)
+    seen = look(selections)
+    try:
+        with Live(as_table(seen), console=out, auto_refresh=False) as live:
+            while not seen.finished:
+                time.sleep(interval_s)
+                seen = look(selections)
+                live.update(as_table(seen), refresh=True)
+    except KeyboardInterrupt:
+        show_cancel(ids, out)
+        raise
+
+
+def show_cancel(ids: str, out: Console) -> None:
+    """Says that the jobs go on, and how to end them."""
+    out.print(f"\nThe jobs go on. To end them: python launch.py cancel {ids}", markup=False)
+
+
+def look_ids(selections: Sequence[Selection]) -> str:
+    """The ids of a selection, as the next command takes them."""
+    return " ".join(str(one.target) if one.target else one.folder.name for one in selections)
+
+
+def as_table(seen: Survey) -> Group:
+    """A table of every point, the totals and the notes."""
+    columns = ("point", "job", "what", "state", "node", "elapsed", "cause", "reason")
+    made: Table = screen.table("Status", *columns, right=("elapsed",))
+    for row in seen.rows:
+        made.add_row(*_cells(row))
+    counts = ", ".join(f"{count} {state}" for state, count in sorted(seen.totals.items()))
+    lines = [Text(f"{len(seen.rows)} points: {counts}")]
+    lines += [Text(f"Note: {note}", style="yellow") for note in seen.notes]
+    for sweep in seen.sweeps:
+        lines += [
+            Text(f"damaged: {problem.file}: {problem.what}", style="yellow")
+            for problem in sweep.problems
+        ]
+    return Group(made, *lines)
+
+
+def _cells(row: Row) -> tuple[str | Text, ...]:
+    point = row.point
+    return (
+        point.point_id,
+        point.job_id or "",
+        screen.harmless(screen.label(row.planned)),
+        screen.styled(point.state),
+        screen.harmless(row.node),
+        duration(row.elapsed_s),
+        point.cause or "",
+        screen.short(screen.harmless(point.reason)),
+    )
+
+
+def duration(seconds: float | None) -> str:
+    """Seconds as people read them: 12 s, 3:05 min, 2:03:04 h."""
+    if seconds is None:
+        return ""
+    whole = round(seconds)
+    minutes, rest = divmod(whole, 60)
+    if minutes == 0:
+        return f"{rest} s"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02} h" if hours else f"{minutes}:{rest:02} min"
+
+
+def _show_next(ids: str, out: Console) -> None:
+    out.print(f"Next: python launch.py collect {ids}", markup=False)
+
+
+def logs(config: Logs, call: Call) -> int:
+    """Shows the last lines of the logs of some points; with `follow` what comes after them too.
+
+    Args:
+        config: How many lines, and whether to go on.
+        call: Any ids; none: the newest sweep.
+
+    Returns:
+        0, or 3 where there is no log yet.
+    """
+    if config.lines < 1:
+        raise UsageError(f"lines must be at least 1, got {config.lines}")
+    out = screen.console()
+    offsets: dict[str, int] = {}
+    for selection in selected(config, call):
+        sweep = read_sweep(selection.folder)
+        for point_id in (name for name in sweep.planned if selection.takes(sweep, name)):
+            task = next(iter(sweep.tasks.get(point_id, [])[-1:]), None)
+            attempts = sweep.attempts.get(point_id, [])
+            job = task.job_id if task else attempts[-1].job_folder if attempts else ""
+            folder = sweep.job_folders.get(job)
+            if folder is None:
+                continue
+            for path in logs_of(folder, job_logs(folder), point_id, task):
+                if str(path) in offsets:
+                    continue
+                offsets[str(path)] = path.stat().st_size
+                out.print(f"==> {path} <==", markup=False, soft_wrap=True, style="bold")
+                for line in read_tail(path).splitlines()[-config.lines :]:
+                    out.print(line, markup=False, soft_wrap=True)
+    if not offsets:
+        out.print("No log yet: the jobs have not started.")
+        return 3
+    if config.follow:
+        _follow(offsets, config, call)
+    return 0
+
+
+def _follow(offsets: dict[str, int], config: Logs, call: Call) -> None:
+    """Prints what is added to the logs until every point has ended."""
+    finished = False
+    while not finished:
+        finished = look(selected(config, call)).finished
+        deadline = time.monotonic() + (0 if finished else 5.0)
+        while True:
+            for name, offset in offsets.items():
+                with open(name, "rb") as handle:
+                    handle.seek(offset)
+                    added = handle.read()
+                if added:
+                    sys.stdout.write(plain_text(added.decode("utf-8", "replace")))
+                    sys.stdout.flush()
+                    offsets[name] = offset + len(added)
+            if time.monotonic() >= deadline:
+                break
+            time.sleep(0.2)
