@@ -9,17 +9,23 @@ around them are here.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 from benchmarks.gpu_plots import draw_all
 from benchmarks.gpu_records import Named, read_records
-from jobs.node.report import RECIPE_LABELS
-from jobs.record import Check, Outcome, Speedup
+from benchmarks.gpu_tables import (
+    error_table,
+    is_emulated,
+    path_table,
+    shape_table,
+    stage_table,
+    table,
+    times,
+)
+from jobs.record import Check, Outcome
 
 RESULTS = Path(__file__).resolve().parents[1] / "docs" / "results"
-_TENSORS = ("q", "k", "v", "attention", "out", "dx", "dqkv_weight", "dout_weight")
 
 
 def page(records: dict[str, Named], harness: dict[str, Any] | None) -> str:
@@ -47,18 +53,18 @@ def page(records: dict[str, Named], harness: dict[str, Any] | None) -> str:
         "## Errors against FP32",
         "Relative L2 of each tensor, the recipe's arm and, beside it, the BF16 arm of the same "
         "run: what BF16 loses by itself.",
-        _errors([n for n in named if n.record.validation is not None]),
+        error_table([n for n in named if n.record.validation is not None]),
         "## The harness costs nothing",
         _harness(harness),
         "## RoPE eager, RoPE in Triton, and the emulation",
-        _paths(_group(named, "dsv3 bf16, eager", "dsv3 bf16, triton", "dsv3 mxfp8, emulated")),
+        path_table(_group(named, "dsv3 bf16, eager", "dsv3 bf16, triton", "dsv3 mxfp8, emulated")),
         "## Models and sequence lengths",
-        _shapes([n for n in named if n.record.benchmark and not _emulated(n)]),
+        shape_table([n for n in named if n.record.benchmark and not is_emulated(n)]),
         "![Speedup of FP8 in the linear layers](h200_speedup.svg)",
         "![Time against sequence length](h200_seq_len.svg)",
         "## Stage by stage",
         "Each stage by itself; `sum` is their sum, `whole` the step measured in one piece.",
-        _stages([n for n in named if n.record.benchmark and not _emulated(n)]),
+        stage_table([n for n in named if n.record.benchmark and not is_emulated(n)]),
         "![Stages of the recipe's arm](h200_stages.svg)",
         "## Two cuDNNs on one machine",
         "This machine has a system cuDNN and the one bundled with PyTorch. Left as found, and "
@@ -68,30 +74,8 @@ def page(records: dict[str, Named], harness: dict[str, Any] | None) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    """A Markdown table.
-
-    Args:
-        header: Column names.
-        rows: Cells as text.
-
-    Returns:
-        Its lines.
-    """
-    head = list(header)
-    lines = [head, ["---"] * len(head), *(list(row) for row in rows)]
-    return "\n".join(
-        f"| {' | '.join(cell.replace('|', '/') for cell in line)} |" for line in lines
-    )
-
-
 def _group(named: list[Named], *starts: str) -> list[Named]:
     return [n for n in named if n.name.startswith(starts)]
-
-
-def _emulated(named: Named) -> bool:
-    arm = named.arm("recipe")
-    return arm is not None and arm.emulated
 
 
 def _machine(named: list[Named]) -> str:
@@ -128,45 +112,12 @@ def _recipes(named: list[Named]) -> str:
             (
                 n.name,
                 n.record.outcome.value,
-                *_times(n),
+                *times(n),
                 ran if n.record.benchmark else n.record.reason,
             )
         )
     header = ("point", "outcome", "fprop BF16 / recipe", "speedup", "bprop BF16 / recipe")
     return table((*header, "speedup", "attention that ran, or why not"), rows)
-
-
-def _times(named: Named) -> tuple[str, ...]:
-    benchmark = named.record.benchmark
-    bf16, recipe = named.arm("bf16"), named.arm("recipe")
-    if benchmark is None or bf16 is None or recipe is None:
-        return ("-", "-", "-", "-")
-    return (
-        f"{bf16.fprop.median_ms:.3f} / {recipe.fprop.median_ms:.3f}",
-        _ratio(benchmark.fprop_speedup),
-        f"{bf16.bprop.median_ms:.3f} / {recipe.bprop.median_ms:.3f}",
-        _ratio(benchmark.bprop_speedup),
-    )
-
-
-def _ratio(found: Speedup | None) -> str:
-    if found is None:
-        return "none: throttled"
-    if found.claim == "emulated":
-        return "none claimed"
-    shown = f"{found.ratio:.3f} [{found.low:.3f}, {found.high:.3f}]"
-    return f"{shown} (noise)" if found.claim == "noise" else shown
-
-
-def _errors(named: list[Named]) -> str:
-    def cell(n: Named, tensor: str) -> str:
-        recipe, bf16 = n.error(tensor, "recipe"), n.error(tensor, "bf16")
-        if recipe is None or bf16 is None:
-            return "-"
-        return f"{recipe.rel_l2:.2e} / {bf16.rel_l2:.1e}"
-
-    rows = [(n.name, n.point.tolerance.name.name, *(cell(n, t) for t in _TENSORS)) for n in named]
-    return table(("point (recipe / BF16)", "tolerance", *_TENSORS), rows)
 
 
 def _harness(harness: dict[str, Any] | None) -> str:
@@ -190,93 +141,6 @@ def _harness(harness: dict[str, Any] | None) -> str:
         f"those of Transformer Engine's own test (`{harness['configuration']}`), "
         f"{harness['samples']} samples each way, in one process.\n\n" + table(header, rows)
     )
-
-
-def _paths(named: list[Named]) -> str:
-    def cell(n: Named, tensor: str, arm: str) -> str:
-        error = n.error(tensor, arm)
-        return "-" if error is None else f"{error.rel_l2:.2e}"
-
-    def rope(n: Named, arm: str, direction: str) -> str:
-        stages = n.record.benchmark.stages if n.record.benchmark else []
-        wanted = (arm, "rope", direction)
-        found = (s.median_ms for s in stages if (s.arm, s.stage, s.direction) == wanted)
-        return next((f"{ms:.3f}" for ms in found), "-")
-
-    rows = []
-    for n in named:
-        recipe = n.arm("recipe")
-        times = ("-", "-") if recipe is None else (
-            f"{recipe.fprop.median_ms:.3f}", f"{recipe.bprop.median_ms:.3f}"
-        )  # fmt: skip
-        ropes = f"{rope(n, 'recipe', 'fprop')} / {rope(n, 'recipe', 'bprop')}"
-        errors = (cell(n, tensor, "recipe") for tensor in ("q", "k", "out", "dx"))
-        note = "emulated: checks this code, not hardware" if _emulated(n) else "measured"
-        rows.append((n.name, *errors, *times, ropes, note))
-    header = ("path", "q", "k", "out", "dx", "fprop (ms)", "bprop (ms)")
-    return "Relative L2 against FP32 of the recipe's arm, and its times.\n\n" + table(
-        (*header, "RoPE fprop / bprop (ms)", "times are"), rows
-    )
-
-
-def _shapes(named: list[Named]) -> str:
-    def both(n: Named, pick: Callable[[Any], float | None], form: str) -> str:
-        values = [pick(arm) for arm in (n.arm("bf16"), n.arm("recipe"))]
-        return " / ".join("-" if v is None else format(v, form) for v in values)
-
-    rows = []
-    for n in named:
-        rows.append(
-            (
-                n.name,
-                RECIPE_LABELS[n.point.recipe.name],
-                *_times(n),
-                both(n, lambda a: a.fprop.tflops, ".0f"),
-                both(n, lambda a: a.bprop.tflops, ".0f"),
-                both(n, lambda a: a.fprop.share_of_peak, ".0%"),
-                both(n, lambda a: a.fprop.share_of_roofline, ".0%"),
-                both(n, lambda a: a.bprop.share_of_roofline, ".0%"),
-                both(n, lambda a: a.peak_memory_gib, ".1f"),
-                both(n, lambda a: a.first_iteration_ms, ".0f"),
-            )
-        )
-    header = (
-        "point",
-        "recipe",
-        "fprop (ms)",
-        "speedup",
-        "bprop (ms)",
-        "speedup",
-        "fprop TFLOP/s",
-        "bprop TFLOP/s",
-        "fprop of peak",
-        "fprop of roofline",
-        "bprop of roofline",
-        "peak memory (GiB)",
-        "first step (ms)",
-    )
-    return "BF16 / recipe in each cell.\n\n" + table(header, rows)
-
-
-def _stages(named: list[Named]) -> str:
-    rows = []
-    for n in named:
-        stages = n.record.benchmark.stages if n.record.benchmark else []
-        for arm in dict.fromkeys(stage.arm for stage in stages):
-            for direction in ("fprop", "bprop"):
-                own = [s for s in stages if (s.arm, s.direction) == (arm, direction)]
-                figures = n.arm(arm)
-                assert figures is not None
-                cells = [
-                    f"{s.median_ms:.3f}"
-                    + ("" if s.share_of_roofline is None else f" ({s.share_of_roofline:.0%})")
-                    for s in own
-                ]
-                total = sum(s.median_ms for s in own)
-                whole = getattr(figures, direction).median_ms
-                rows.append((n.name, arm, direction, *cells, f"{total:.3f}", f"{whole:.3f}"))
-    header = ("point", "arm", "", "qkv", "rope", "attention", "out", "sum", "whole")
-    return "Milliseconds, and the share of the roofline.\n\n" + table(header, rows)
 
 
 def _cudnn(named: list[Named]) -> str:

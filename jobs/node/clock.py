@@ -42,6 +42,7 @@ class Clock(ABC):
     def synchronize(self) -> None:
         """Waits until everything that was started has ended."""
 
+    @abstractmethod
     def release_memory(self) -> None:
         """Gives memory that is cached but not used back to the device."""
 
@@ -84,6 +85,9 @@ class CpuClock(Clock):
 
     def synchronize(self) -> None:
         """Nothing: a CPU call has ended when it returns."""
+
+    def release_memory(self) -> None:
+        """Nothing: a CPU has no such cache."""
 
 
 class CudaClock(Clock):

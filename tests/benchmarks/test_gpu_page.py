@@ -9,11 +9,14 @@ from typing import Any
 
 import pytest
 
-from benchmarks.gpu_page import page, table
+from benchmarks.gpu_page import page
 from benchmarks.gpu_plots import draw_all
+from benchmarks.gpu_points import WANTED, compose
 from benchmarks.gpu_records import read_records
+from benchmarks.gpu_results import POINTS, environment_of
+from benchmarks.gpu_tables import table
 from conf.choices import Backend
-from conf.plain import to_plain
+from conf.plain import from_plain, to_plain
 from conf.schema import Bf16Recipe, Fp8CurrentRecipe, MxFp8Recipe, Point, Recipe, Shape
 from jobs.record import (
     ArmBenchmark,
@@ -208,6 +211,26 @@ def test_the_last_record_of_a_point_counts(records: Path) -> None:
 
 def test_a_bar_in_a_reason_does_not_break_the_table() -> None:
     assert table(("a",), [("x | y",)]).splitlines()[-1] == "| x / y |"
+
+
+def test_the_committed_points_are_what_the_configuration_composes_today() -> None:
+    entries = json.loads(POINTS.read_text())
+    assert [entry["name"] for entry in entries] == [wanted.name for wanted in WANTED]
+    for entry, wanted in zip(entries, WANTED, strict=True):
+        assert to_plain(from_plain(Point, entry["point"])) == entry["point"]
+        assert entry["command"].endswith(" ".join(wanted.overrides))
+    # One of them all the way through Hydra; all of them would take half a minute.
+    assert compose(WANTED[0])["point"] == entries[0]["point"]
+
+
+def test_leaving_cudnn_as_found_takes_back_what_was_set() -> None:
+    home = "/site/nvidia/cudnn"
+    variables = {"CUDNN_HOME": home, "LD_LIBRARY_PATH": f"{home}/lib:/usr/local/cuda/lib64"}
+    found = environment_of("as_found", variables)
+    assert "CUDNN_HOME" not in found
+    assert found["LD_LIBRARY_PATH"] == "/usr/local/cuda/lib64"
+    kept = environment_of("bundled", variables)
+    assert kept["LD_LIBRARY_PATH"] == variables["LD_LIBRARY_PATH"]
 
 
 def test_the_same_records_give_the_same_plots(records: Path, tmp_path: Path) -> None:

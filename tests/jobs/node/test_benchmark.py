@@ -46,6 +46,9 @@ class CountingClock(Clock):
     def synchronize(self) -> None:
         pass
 
+    def release_memory(self) -> None:
+        pass
+
 
 class FakeArm:
     """Takes a fixed time, and writes down what was asked of it."""

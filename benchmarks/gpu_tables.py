@@ -1,0 +1,164 @@
+"""The tables of `docs/results/h200.md`, each from records alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from benchmarks.gpu_records import Named
+from jobs.node.report import RECIPE_LABELS
+from jobs.record import Speedup
+
+_TENSORS = ("q", "k", "v", "attention", "out", "dx", "dqkv_weight", "dout_weight")
+
+
+def table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """A Markdown table.
+
+    Args:
+        header: Column names.
+        rows: Cells as text.
+
+    Returns:
+        Its lines.
+    """
+    head = list(header)
+    lines = [head, ["---"] * len(head), *(list(row) for row in rows)]
+    return "\n".join(
+        f"| {' | '.join(cell.replace('|', '/') for cell in line)} |" for line in lines
+    )
+
+
+def is_emulated(named: Named) -> bool:
+    """Whether the times of a record say nothing about hardware."""
+    arm = named.arm("recipe")
+    return arm is not None and arm.emulated
+
+
+def times(named: Named) -> tuple[str, ...]:
+    """Four cells: both arms' fprop, its speedup, both arms' bprop, its speedup."""
+    benchmark = named.record.benchmark
+    bf16, recipe = named.arm("bf16"), named.arm("recipe")
+    if benchmark is None or bf16 is None or recipe is None:
+        return ("-", "-", "-", "-")
+    return (
+        f"{bf16.fprop.median_ms:.3f} / {recipe.fprop.median_ms:.3f}",
+        ratio(benchmark.fprop_speedup),
+        f"{bf16.bprop.median_ms:.3f} / {recipe.bprop.median_ms:.3f}",
+        ratio(benchmark.bprop_speedup),
+    )
+
+
+def ratio(found: Speedup | None) -> str:
+    """A speedup with its interval, in the words of what it stands for."""
+    if found is None:
+        return "none: throttled"
+    if found.claim == "emulated":
+        return "none claimed"
+    shown = f"{found.ratio:.3f} [{found.low:.3f}, {found.high:.3f}]"
+    return f"{shown} (noise)" if found.claim == "noise" else shown
+
+
+def error_table(named: list[Named]) -> str:
+    """Relative L2 against FP32 of both arms, a row a point and a column a tensor."""
+
+    def cell(n: Named, tensor: str) -> str:
+        recipe, bf16 = n.error(tensor, "recipe"), n.error(tensor, "bf16")
+        if recipe is None or bf16 is None:
+            return "-"
+        return f"{recipe.rel_l2:.2e} / {bf16.rel_l2:.1e}"
+
+    rows = [(n.name, n.point.tolerance.name.name, *(cell(n, t) for t in _TENSORS)) for n in named]
+    return table(("point (recipe / BF16)", "tolerance", *_TENSORS), rows)
+
+
+def path_table(named: list[Named]) -> str:
+    """Agreement with FP32 and times of each way to compute the same layer."""
+
+    def cell(n: Named, tensor: str, arm: str) -> str:
+        error = n.error(tensor, arm)
+        return "-" if error is None else f"{error.rel_l2:.2e}"
+
+    def rope(n: Named, arm: str, direction: str) -> str:
+        stages = n.record.benchmark.stages if n.record.benchmark else []
+        wanted = (arm, "rope", direction)
+        found = (s.median_ms for s in stages if (s.arm, s.stage, s.direction) == wanted)
+        return next((f"{ms:.3f}" for ms in found), "-")
+
+    rows = []
+    for n in named:
+        recipe = n.arm("recipe")
+        times = ("-", "-") if recipe is None else (
+            f"{recipe.fprop.median_ms:.3f}", f"{recipe.bprop.median_ms:.3f}"
+        )  # fmt: skip
+        ropes = f"{rope(n, 'recipe', 'fprop')} / {rope(n, 'recipe', 'bprop')}"
+        errors = (cell(n, tensor, "recipe") for tensor in ("q", "k", "out", "dx"))
+        note = "emulated: checks this code, not hardware" if is_emulated(n) else "measured"
+        rows.append((n.name, *errors, *times, ropes, note))
+    header = ("path", "q", "k", "out", "dx", "fprop (ms)", "bprop (ms)")
+    return "Relative L2 against FP32 of the recipe's arm, and its times.\n\n" + table(
+        (*header, "RoPE fprop / bprop (ms)", "times are"), rows
+    )
+
+
+def shape_table(named: list[Named]) -> str:
+    """Times, rates, shares, memory and first step, a row a point."""
+
+    def both(n: Named, pick: Callable[[Any], float | None], form: str) -> str:
+        values = [pick(arm) for arm in (n.arm("bf16"), n.arm("recipe"))]
+        return " / ".join("-" if v is None else format(v, form) for v in values)
+
+    rows = []
+    for n in named:
+        rows.append(
+            (
+                n.name,
+                RECIPE_LABELS[n.point.recipe.name],
+                *times(n),
+                both(n, lambda a: a.fprop.tflops, ".0f"),
+                both(n, lambda a: a.bprop.tflops, ".0f"),
+                both(n, lambda a: a.fprop.share_of_peak, ".0%"),
+                both(n, lambda a: a.fprop.share_of_roofline, ".0%"),
+                both(n, lambda a: a.bprop.share_of_roofline, ".0%"),
+                both(n, lambda a: a.peak_memory_gib, ".1f"),
+                both(n, lambda a: a.first_iteration_ms, ".0f"),
+            )
+        )
+    header = (
+        "point",
+        "recipe",
+        "fprop (ms)",
+        "speedup",
+        "bprop (ms)",
+        "speedup",
+        "fprop TFLOP/s",
+        "bprop TFLOP/s",
+        "fprop of peak",
+        "fprop of roofline",
+        "bprop of roofline",
+        "peak memory (GiB)",
+        "first step (ms)",
+    )
+    return "BF16 / recipe in each cell.\n\n" + table(header, rows)
+
+
+def stage_table(named: list[Named]) -> str:
+    """Each stage's time and share of the roofline, their sum, and the whole."""
+    rows = []
+    for n in named:
+        stages = n.record.benchmark.stages if n.record.benchmark else []
+        for arm in dict.fromkeys(stage.arm for stage in stages):
+            for direction in ("fprop", "bprop"):
+                own = [s for s in stages if (s.arm, s.direction) == (arm, direction)]
+                figures = n.arm(arm)
+                assert figures is not None
+                cells = [
+                    f"{s.median_ms:.3f}"
+                    + ("" if s.share_of_roofline is None else f" ({s.share_of_roofline:.0%})")
+                    for s in own
+                ]
+                total = sum(s.median_ms for s in own)
+                whole = getattr(figures, direction).median_ms
+                rows.append((n.name, arm, direction, *cells, f"{total:.3f}", f"{whole:.3f}"))
+    header = ("point", "arm", "", "qkv", "rope", "attention", "out", "sum", "whole")
+    return "Milliseconds, and the share of the roofline.\n\n" + table(header, rows)
