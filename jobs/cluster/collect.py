@@ -60,13 +60,35 @@ def collect(
     if len(selections) == 1 and (selections[0].folder / STORE_NAME).is_file():
         collection = load_collection(selections[0].folder)
     else:
-        collection = _gather(selections, results_dir / _name(selections), ask_states)
+        folder = results_dir / _name(selections)
+        folder.mkdir(parents=True, exist_ok=True)
+        collection = _gather(selections, folder, ask_states)
     write_tables(collection)
     if report:
         from jobs.cluster.report import write_report
 
         write_report(collection)
     return collection
+
+
+def read_points(words: list[str], runs_dir: Path) -> Collection:
+    """Reads what `collect` would gather, asks nobody and writes nothing.
+
+    Args:
+        words: As for `collect`.
+        runs_dir: Where sweeps lie.
+
+    Returns:
+        A collection without a folder of its own.
+
+    Raises:
+        UsageError: A word is no id, or means nothing that is there.
+        RecordError: A folder's `collection.json` is damaged.
+    """
+    selections = select(words, runs_dir)
+    if len(selections) == 1 and (selections[0].folder / STORE_NAME).is_file():
+        return load_collection(selections[0].folder)
+    return _gather(selections, None, None)
 
 
 def write_tables(collection: Collection) -> None:
@@ -87,8 +109,9 @@ def write_tables(collection: Collection) -> None:
     write_if_changed(folder / "review.md", review_text(collection))
 
 
-def _gather(selections: list[Selection], folder: Path, ask_states: AskStates | None) -> Collection:
-    folder.mkdir(parents=True, exist_ok=True)
+def _gather(
+    selections: list[Selection], folder: Path | None, ask_states: AskStates | None
+) -> Collection:
     chosen: dict[Path, tuple[FoundSweep, list[str]]] = {}
     for selection in selections:
         root = selection.folder.resolve()
@@ -102,13 +125,13 @@ def _gather(selections: list[Selection], folder: Path, ask_states: AskStates | N
     sweeps: dict[str, dict[str, Any]] = {}
     jobs: dict[str, None] = {}
     for sweep, point_ids in found:
-        places = _copy(sweep, point_ids, folder, jobs)
+        places = _copy(sweep, point_ids, folder, jobs) if folder else sweep.job_folders
         logs = {place: job_logs(place) for place in places.values()}
         points += [_point(sweep, point_id, states, places, logs, folder) for point_id in point_ids]
         prefix = f"{sweep.sweep_id}/" if len(found) > 1 else ""
         problems += [Problem(prefix + problem.file, problem.what) for problem in sweep.problems]
         sweeps[sweep.sweep_id] = sweep.info.model_dump(mode="json") if sweep.info else {}
-    return Collection(folder.name, points, folder, sweeps, problems, list(jobs))
+    return Collection(_name(selections), points, folder, sweeps, problems, list(jobs))
 
 
 def _copy(
@@ -140,13 +163,15 @@ def _point(
     states: dict[str, TaskState],
     places: dict[str, Path],
     job_logs_of: dict[Path, list[Path]],
-    folder: Path,
+    folder: Path | None,
 ) -> CollectedPoint:
     task = next(iter(sweep.tasks.get(point_id, [])[-1:]), None)
     attempts = sweep.attempts.get(point_id, [])
     place = places.get(task.job_id if task else attempts[-1].job_folder if attempts else "")
     logs = logs_of(place, job_logs_of[place], point_id, task) if place else []
     point = judge(sweep, point_id, states, logs)
+    if folder is None:
+        return point
     quotes = [_relative(quote, folder) for quote in point.evidence]
     record_file = None
     if point.record is not None and place is not None:

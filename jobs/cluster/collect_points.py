@@ -51,6 +51,7 @@ class CollectedPoint:
         logs: Its logs inside the collection's folder, the most telling first.
         command: What was typed.
         note: What sets this row apart from others, like "published, not measured here".
+        partial: Whether `config` holds only part of what was asked: the rest is not known.
     """
 
     point_id: str
@@ -68,6 +69,7 @@ class CollectedPoint:
     logs: list[str] = field(default_factory=list)
     command: str | None = None
     note: str = ""
+    partial: bool = False
 
     def __post_init__(self) -> None:
         assert self.state in STATES + OUTCOMES, self.state

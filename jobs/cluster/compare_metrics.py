@@ -73,13 +73,16 @@ def metrics(record: Record) -> dict[str, Metric]:
             name = " ".join(key)
             found[name] = Metric(name, "ms", True, sample, _is_assumed(timing, measured))
     for direction in DIRECTIONS:
+        name = f"{direction} speedup"
         speedup = _speedup(kept, direction, paired=paired, slow_share=slow_share)
         claimed: Speedup | None = getattr(benchmark, f"{direction}_speedup")
+        guessed = False
         if speedup is None and claimed is not None:
-            speedup = from_interval(claimed.ratio, claimed.low, claimed.high, benchmark.confidence)
+            guessed = not claimed.low < claimed.high
+            ends = (claimed.low, claimed.high, benchmark.confidence)
+            speedup = assumed(claimed.ratio) if guessed else from_interval(claimed.ratio, *ends)
         if speedup is not None:
-            name = f"{direction} speedup"
-            found[name] = Metric(name, "x", False, speedup)
+            found[name] = Metric(name, "x", False, speedup, guessed)
     return found
 
 

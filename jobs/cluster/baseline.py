@@ -1,0 +1,146 @@
+"""Baselines: named collections of good records to compare with, by GPU and by what was asked."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+from jobs.cluster.collect_points import CollectedPoint, Collection
+from jobs.cluster.collect_store import load_collection, save_collection, write_if_changed
+from jobs.cluster.compare_match import asked_key, gpu_of
+from jobs.cluster.table import asked_hash
+from jobs.errors import RecordError, UsageError
+from jobs.record import to_json
+
+FOLDER = "baselines"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+
+
+@dataclass(frozen=True)
+class Saved:
+    """What saving a baseline did.
+
+    Attributes:
+        baseline: The whole baseline, as it is now.
+        added: Points that it did not have.
+        replaced: Points whose record is another now.
+        left_out: Points of the collection that did not pass, by state.
+    """
+
+    baseline: Collection
+    added: int
+    replaced: int
+    left_out: dict[str, int]
+
+
+def save_baseline(
+    collection: Collection, name: str, results_dir: Path, *, replace: bool = False
+) -> Saved:
+    """Stores the points of a collection that PASSED under a name.
+
+    A baseline holds one record for each GPU and each thing asked; saving under the same name adds
+    what it does not have yet.
+
+    Args:
+        collection: Where the points come from.
+        name: What the baseline is called.
+        results_dir: Where collections and baselines lie.
+        replace: Whether records that it has already may be replaced.
+
+    Returns:
+        What was stored.
+
+    Raises:
+        UsageError: The name is none, no point PASSED, or a record would be replaced.
+    """
+    folder = baseline_folder(name, results_dir)
+    good = [p for p in collection.points if p.state == "PASSED" and p.record and not p.partial]
+    if not good:
+        raise UsageError(f"baseline must have a point that PASSED, got none in {collection.name}")
+    held = load_baseline(name, results_dir).points if folder.is_dir() else []
+    kept = {_key(point): point for point in held}
+    news = {_key(point): point for point in good}
+    changed = [
+        point for key, point in news.items() if key in kept and kept[key].record != point.record
+    ]
+    if changed and not replace:
+        raise UsageError(
+            f"baseline {name} has {changed[0].label} on {gpu_of(changed[0]) or 'no GPU'} already"
+            f"{f' and {len(changed) - 1} more' if len(changed) > 1 else ''}; "
+            "replace=true takes the new records"
+        )
+    (folder / "records").mkdir(parents=True, exist_ok=True)
+    points = [_stored(point, folder) for point in (kept | news).values()]
+    jobs = [point.job_id for point in points if point.job_id]
+    baseline = Collection(name, points, folder, job_ids=list(dict.fromkeys(jobs)))
+    save_collection(baseline)
+    return Saved(
+        baseline,
+        len(news.keys() - kept.keys()),
+        len(changed),
+        dict(Counter(point.state for point in collection.points if point.state != "PASSED")),
+    )
+
+
+def load_baseline(name: str, results_dir: Path) -> Collection:
+    """Reads a baseline.
+
+    Args:
+        name: What it was called.
+        results_dir: Where baselines lie.
+
+    Returns:
+        Its points, each with its record.
+
+    Raises:
+        UsageError: There is none of that name; the message names those that there are.
+    """
+    folder = baseline_folder(name, results_dir)
+    try:
+        return load_collection(folder)
+    except RecordError as error:
+        if folder.is_dir():
+            raise
+        known = ", ".join(baseline_names(results_dir)) or "none yet"
+        raise UsageError(f"baseline must be one of: {known}; got {name}") from error
+
+
+def baseline_folder(name: str, results_dir: Path) -> Path:
+    """Where a baseline lies; UsageError where the name is none."""
+    if not _NAME.fullmatch(name):
+        raise UsageError(f"baseline must be letters, digits and . _ -, got {name!r}")
+    return results_dir / FOLDER / name
+
+
+def baseline_names(results_dir: Path) -> list[str]:
+    """The baselines that there are."""
+    try:
+        found = [path.name for path in (results_dir / FOLDER).iterdir() if path.is_dir()]
+    except OSError:
+        return []
+    return sorted(name for name in found if _NAME.fullmatch(name))
+
+
+def coverage(baseline: Collection) -> dict[tuple[str, str], int]:
+    """How many points a baseline has for each GPU and shape."""
+    keys = [
+        (gpu_of(point) or "no GPU", str(point.asked("shape.name") or "unknown"))
+        for point in baseline.points
+    ]
+    return dict(sorted(Counter(keys).items()))
+
+
+def _key(point: CollectedPoint) -> tuple[str, str]:
+    return gpu_of(point) or "", asked_key(point.config)
+
+
+def _stored(point: CollectedPoint, folder: Path) -> CollectedPoint:
+    """The point with its record beside the baseline; its logs stay where they are."""
+    assert point.record is not None
+    gpu = re.sub(r"[^A-Za-z0-9]+", "-", gpu_of(point) or "no-GPU").strip("-")
+    name = f"records/{gpu}-{asked_hash(point.config) or point.point_id}.json"
+    write_if_changed(folder / name, to_json(point.record))
+    return dataclasses.replace(point, record_file=name, logs=[], evidence=[])

@@ -1,0 +1,213 @@
+"""`compare`: what changed between collections, by how much, and is it more than noise."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from jobs.cluster.collect_points import STATES, CollectedPoint, Collection
+from jobs.cluster.compare_accuracy import judge_accuracy
+from jobs.cluster.compare_match import Pair, Unmatched, gpu_of, match
+from jobs.cluster.compare_metrics import metrics, stage_times
+from jobs.cluster.compare_provenance import Difference, circumstances, shared_differences
+from jobs.cluster.compare_verdict import REGRESSIONS, Judged, Verdict, judge_metric
+from jobs.errors import UsageError
+
+THRESHOLD = 0.02
+ACCURACY_THRESHOLD = 0.05
+
+
+@dataclass(frozen=True)
+class Rules:
+    """How collections are compared.
+
+    Attributes:
+        threshold: Relative change of a time that matters.
+        accuracy_threshold: Relative change of an error that matters.
+        ignore: Dotted keys in which matched points may differ.
+        across_gpus: Whether points of different GPUs may be compared.
+    """
+
+    threshold: float = THRESHOLD
+    accuracy_threshold: float = ACCURACY_THRESHOLD
+    ignore: tuple[str, ...] = ()
+    across_gpus: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("threshold", "accuracy_threshold"):
+            value = getattr(self, name)
+            if not 0 < value < 1:
+                raise UsageError(f"compare.{name} must be between 0 and 1, got {value}")
+
+
+@dataclass(frozen=True)
+class ComparedPoint:
+    """Two points that were asked for the same, and what changed.
+
+    Attributes:
+        pair: The points.
+        judged: Every metric of both, times first.
+        stages: Stages of the recipe's arm whose time changed beyond the threshold, as ratios;
+            they have no interval and decide nothing.
+        outcome: What the change of outcome means; empty where both passed.
+        verdict: The gravest of all.
+    """
+
+    pair: Pair
+    judged: list[Judged]
+    stages: dict[str, float]
+    outcome: str
+    verdict: Verdict
+
+    @property
+    def gpus(self) -> tuple[str | None, str | None]:
+        """The GPUs that both ran on."""
+        return gpu_of(self.pair.first), gpu_of(self.pair.second)
+
+    @property
+    def note(self) -> str:
+        """What sets the figures of this pair apart."""
+        return self.pair.first.note or self.pair.second.note
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One collection judged against another.
+
+    Attributes:
+        first: Name of what is compared with.
+        second: Name of what is judged.
+        rules: How.
+        points: Matched points.
+        only_first: Points of the first without a partner.
+        only_second: Points of the second without a partner.
+        differences: Why they may differ: facts that are not the same.
+        repeated: Points that were left out because a newer one was asked for the same.
+    """
+
+    first: str
+    second: str
+    rules: Rules
+    points: list[ComparedPoint]
+    only_first: list[Unmatched]
+    only_second: list[Unmatched]
+    differences: list[Difference]
+    repeated: int
+
+    @property
+    def counts(self) -> dict[Verdict, int]:
+        """How many matched points have each verdict."""
+        counts = Counter(point.verdict for point in self.points)
+        return {verdict: counts[verdict] for verdict in Verdict if counts[verdict]}
+
+    @property
+    def exit_code(self) -> int:
+        """0: nothing is worse; 1: a regression; 3: something UNCLEAR or missing."""
+        if REGRESSIONS & set(self.counts):
+            return 1
+        lost = [one for one in self.only_first if not one.point.partial]
+        missing = bool(lost) or not self.points
+        return 3 if missing or Verdict.UNCLEAR in self.counts else 0
+
+
+def compare(collections: Sequence[Collection], rules: Rules | None = None) -> list[Comparison]:
+    """Judges every further collection against the first.
+
+    Args:
+        collections: At least two; the first is what the others are compared with.
+        rules: Thresholds, and what may differ.
+
+    Returns:
+        One comparison for each collection after the first.
+
+    Raises:
+        UsageError: Fewer than two collections.
+    """
+    if len(collections) < 2:
+        raise UsageError(f"compare must be given at least two collections, got {len(collections)}")
+    rules = rules or Rules()
+    return [_compare(collections[0], other, rules) for other in collections[1:]]
+
+
+def exit_code(comparisons: Sequence[Comparison]) -> int:
+    """The gate over all: 1 if any holds a regression, 3 if any is unclear or lacks points."""
+    codes = {comparison.exit_code for comparison in comparisons}
+    return 1 if 1 in codes else max(codes, default=3)
+
+
+def compare_points(first: CollectedPoint, second: CollectedPoint, rules: Rules) -> ComparedPoint:
+    """Judges every metric of two points that were asked for the same."""
+    judged: list[Judged] = []
+    stages: dict[str, float] = {}
+    if first.record is not None and second.record is not None:
+        before, after = metrics(first.record), metrics(second.record)
+        known = circumstances(first.record, second.record)
+        judged = [
+            judge_metric(before[name], after[name], rules.threshold, known)
+            for name in before
+            if name in after
+        ]
+        if not (first.partial or second.partial):
+            judged += judge_accuracy(first.record, second.record, rules.accuracy_threshold)
+        old, new = stage_times(first.record), stage_times(second.record)
+        ratios = {name: new[name] / old[name] for name in old if name in new}
+        stages = {
+            name: ratio
+            for name, ratio in ratios.items()
+            if name.startswith("recipe")
+            and not 1 / (1 + rules.threshold) <= ratio <= 1 + rules.threshold
+        }
+    outcome, worst = _outcome(first, second, judged)
+    return ComparedPoint(Pair(first, second), judged, stages, outcome, worst)
+
+
+def _compare(first: Collection, second: Collection, rules: Rules) -> Comparison:
+    matched = match(first.points, second.points, rules.ignore, across_gpus=rules.across_gpus)
+    return Comparison(
+        first.name,
+        second.name,
+        rules,
+        [compare_points(pair.first, pair.second, rules) for pair in matched.pairs],
+        matched.only_first,
+        matched.only_second,
+        shared_differences(matched.pairs),
+        matched.repeated,
+    )
+
+
+def _outcome(
+    first: CollectedPoint, second: CollectedPoint, judged: list[Judged]
+) -> tuple[str, Verdict]:
+    """What the two outcomes add to the verdicts on numbers, and the gravest of all."""
+    verdicts = {one.verdict for one in judged}
+    if first.state == second.state == "UNSUPPORTED":
+        return "UNSUPPORTED, as before", Verdict.SAME
+    if second.state in ("FAILED", "ERROR"):
+        cause = f" {second.cause}" if second.cause else ""
+        words = f"{first.state} before, {second.state}{cause} now"
+        if first.state in ("FAILED", "ERROR"):
+            return words, _gravest(verdicts | {Verdict.UNCLEAR})
+        return words, Verdict.WORSE
+    if second.state == "UNSUPPORTED" or second.state in STATES:
+        return f"{first.state} before, {second.state} now", Verdict.UNCLEAR
+    if first.state != "PASSED":
+        words = f"{first.state} before, {second.state} now"
+        fixed = Verdict.BETTER if first.state in ("FAILED", "ERROR") else Verdict.UNCLEAR
+        return words, _gravest(verdicts | {fixed})
+    if not judged:
+        return "nothing to compare: neither times nor errors", Verdict.UNCLEAR
+    return "", _gravest(verdicts)
+
+
+def _gravest(verdicts: set[Verdict]) -> Verdict:
+    """The verdict of a point: a regression before doubt, doubt before a gain."""
+    order = (
+        Verdict.SLOWER,
+        Verdict.WORSE,
+        Verdict.UNCLEAR,
+        Verdict.FASTER,
+        Verdict.BETTER,
+        Verdict.SAME,
+    )
+    return min(verdicts, key=order.index)

@@ -1,0 +1,81 @@
+"""Compares the accuracy of two records, tensor by tensor."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from jobs.cluster.compare_stats import Ratio
+from jobs.cluster.compare_verdict import Judged, Verdict
+from jobs.record import Record, TensorError
+
+WORST_HEAD_FACTOR = 2.0
+"""How much more the worst head may change than the whole tensor: it is the largest of many."""
+
+
+def judge_accuracy(first: Record, second: Record, threshold: float) -> list[Judged]:
+    """Compares the errors of the recipe's arm against FP32.
+
+    The inputs of both are the same: what an error differs by is no noise of sampling, so there is
+    no interval, only the threshold.
+
+    Args:
+        first: What is compared with.
+        second: What is judged.
+        threshold: Relative change of an error that matters, 0.05 for 5 %.
+
+    Returns:
+        One verdict for each tensor, and one for its worst head where that is known: SAME, BETTER,
+        WORSE, or UNCLEAR where only one of them has it.
+    """
+    before, after = _errors(first), _errors(second)
+    judged = []
+    for name in dict.fromkeys([*before, *after]):
+        old, new = before.get(name), after.get(name)
+        if old is None or new is None:
+            missing = "first" if old is None else "second"
+            judged.append(_unclear(name, f"the {missing} did not judge it"))
+            continue
+        judged.append(_tensor(name, old, new, threshold))
+        if old.worst_head_rel_l2 is not None and new.worst_head_rel_l2 is not None:
+            pair = old.worst_head_rel_l2, new.worst_head_rel_l2
+            limit = WORST_HEAD_FACTOR * threshold
+            judged.append(_verdict(f"{name}, worst head", *pair, limit))
+    return judged
+
+
+def _errors(record: Record) -> dict[str, TensorError]:
+    tensors = record.validation.tensors if record.validation else []
+    return {e.tensor: e for e in tensors if e.arm == "recipe" and e.reference == "fp32"}
+
+
+def _tensor(name: str, old: TensorError, new: TensorError, threshold: float) -> Judged:
+    found = _verdict(name, old.rel_l2, new.rel_l2, threshold)
+    if new.nonfinite_count > old.nonfinite_count:
+        note = f"{new.nonfinite_count} values are NaN or infinite, {old.nonfinite_count} before"
+        return replace(found, verdict=Verdict.WORSE, note=note)
+    if old.passed and new.passed is False:
+        return replace(found, verdict=Verdict.WORSE, note="misses its gate now")
+    return found
+
+
+def _verdict(name: str, old: float, new: float, threshold: float) -> Judged:
+    name = f"error of {name}"
+    if not (math.isfinite(old) and math.isfinite(new)):
+        return Judged(name, "", old, new, None, Verdict.UNCLEAR, "is no number")
+    if old == new:
+        return Judged(name, "", old, new, Ratio(1.0, 1.0, 1.0), Verdict.SAME)
+    if old <= 0 or new <= 0:
+        verdict = Verdict.WORSE if new > old else Verdict.BETTER
+        return Judged(name, "", old, new, None, verdict)
+    change = new / old
+    if abs(math.log(change)) <= math.log1p(threshold):
+        verdict = Verdict.SAME
+    else:
+        verdict = Verdict.WORSE if change > 1 else Verdict.BETTER
+    return Judged(name, "", old, new, Ratio(change, change, change), verdict)
+
+
+def _unclear(name: str, note: str) -> Judged:
+    name = f"error of {name}"
+    return Judged(name, "", math.nan, math.nan, None, Verdict.UNCLEAR, note)

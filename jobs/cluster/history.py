@@ -1,0 +1,189 @@
+"""`history`: each metric over many collections, and where it changed for good.
+
+A series is cut where both sides differ by more than the practical threshold and by more than
+chance allows: binary segmentation, whose cuts are tested with Welch's t on a robust noise level.
+With fewer than two values on a side, a cut is only as good as the intervals of the two runs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import fmean, median
+
+from jobs.cluster.collect_points import CollectedPoint, Collection
+from jobs.cluster.compare_load import moment
+from jobs.cluster.compare_match import asked_key, gpu_of
+from jobs.cluster.compare_metrics import Metric, metrics
+from jobs.cluster.compare_provenance import Difference, differences
+from jobs.cluster.compare_stats import BETWEEN_RUNS, Sample, ratio
+from jobs.cluster.compare_verdict import CONFIDENCE, Verdict
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One value of a series."""
+
+    collection: str
+    when: str
+    point: CollectedPoint
+    metric: Metric
+
+    @property
+    def value(self) -> float:
+        """The quantity."""
+        return math.exp(self.metric.sample.log)
+
+
+@dataclass(frozen=True)
+class Change:
+    """A place where a series changed for good.
+
+    Attributes:
+        at: Index of the first value after the change.
+        collection: The collection that shows it first.
+        when: When that one ended.
+        ratio: Level after over level before.
+        verdict: FASTER or SLOWER.
+        why: What else changed between the last value before and the first after.
+    """
+
+    at: int
+    collection: str
+    when: str
+    ratio: float
+    verdict: Verdict
+    why: list[Difference]
+
+
+@dataclass(frozen=True)
+class Series:
+    """One metric of one point asked, on one GPU, over time."""
+
+    gpu: str
+    label: str
+    metric: str
+    unit: str
+    values: list[Seen]
+    changes: list[Change]
+
+    @property
+    def drift(self) -> float:
+        """The last value over the first."""
+        return self.values[-1].value / self.values[0].value
+
+
+def history(collections: Sequence[Collection], threshold: float = 0.02) -> list[Series]:
+    """Follows every metric through collections.
+
+    Args:
+        collections: Any number, in any order; they are put in the order of their time.
+        threshold: Relative change that matters.
+
+    Returns:
+        A series for each GPU, thing asked and metric that occurs at least twice, those that
+        changed first.
+    """
+    found: dict[tuple[str, str, str], list[Seen]] = defaultdict(list)
+    for collection in sorted(collections, key=moment):
+        for point in collection.points:
+            if point.record is None or point.partial:
+                continue
+            when = point.record.finished_at or ""
+            for name, metric in metrics(point.record).items():
+                key = gpu_of(point) or "no GPU", asked_key(point.config), name
+                found[key].append(Seen(collection.name, when, point, metric))
+    series = []
+    for (gpu, _, name), values in found.items():
+        once = _once(values)
+        if len(once) > 1:
+            changes = change_points(once, threshold)
+            label, unit = once[0].point.label, once[0].metric.unit
+            series.append(Series(gpu, label, name, unit, once, changes))
+    return sorted(series, key=lambda one: -len(one.changes))
+
+
+def change_points(values: Sequence[Seen], threshold: float) -> list[Change]:
+    """Finds where a series changed for good.
+
+    Args:
+        values: The series in its order.
+        threshold: Relative change that matters.
+
+    Returns:
+        The changes in their order.
+    """
+    logs = [seen.metric.sample.log for seen in values]
+    errors = [seen.metric.sample.error for seen in values]
+    noise = _noise(logs, errors)
+    cuts = sorted(_cuts(logs, noise, threshold, 0, len(logs)))
+    edges = [0, *cuts, len(logs)]
+    changes = []
+    for start, cut, end in zip(edges, edges[1:], edges[2:], strict=False):
+        step = median(logs[cut:end]) - median(logs[start:cut])
+        slower = (step > 0) is values[cut].metric.lower_is_better
+        before, after = values[cut - 1].point.record, values[cut].point.record
+        why = differences(before, after) if before and after else []
+        changes.append(
+            Change(
+                cut,
+                values[cut].collection,
+                values[cut].when,
+                math.exp(step),
+                Verdict.SLOWER if slower else Verdict.FASTER,
+                why,
+            )
+        )
+    return changes
+
+
+def _once(values: Sequence[Seen]) -> list[Seen]:
+    """Each record once: a sweep that was gathered under two names is one moment."""
+    seen: dict[tuple[str, str, int], Seen] = {}
+    for value in values:
+        record = value.point.record
+        assert record is not None
+        key = (value.when, record.identity.job_id or "", record.identity.attempt)
+        seen.setdefault((f"{key[0]} {record.identity.point_id}", key[1], key[2]), value)
+    return sorted(seen.values(), key=lambda value: value.when)
+
+
+def _noise(logs: Sequence[float], errors: Sequence[float]) -> float:
+    """The standard deviation of one value, from neighbours, which a few changes do not disturb."""
+    steps = [abs(b - a) for a, b in pairwise(logs)]
+    robust = 1.4826 * median(steps) / math.sqrt(2) if len(steps) >= 4 else 0.0
+    return max(robust, math.hypot(median(errors), BETWEEN_RUNS))
+
+
+def _cuts(
+    logs: Sequence[float], noise: float, threshold: float, start: int, end: int
+) -> list[int]:
+    """Cuts of a stretch, found by halving it where its two sides differ most."""
+    best, best_score = None, 0.0
+    for cut in range(start + 1, end):
+        left, right = logs[start:cut], logs[cut:end]
+        score = abs(fmean(right) - fmean(left)) / math.sqrt(1 / len(left) + 1 / len(right))
+        if score > best_score:
+            best, best_score = cut, score
+    if best is None:
+        return []
+    left, right = logs[start:best], logs[best:end]
+    error_left, error_right = noise / math.sqrt(len(left)), noise / math.sqrt(len(right))
+    found = ratio(
+        Sample(median(left), error_left, max(1, len(logs) - 2), len(left)),
+        Sample(median(right), error_right, max(1, len(logs) - 2), len(right)),
+        # The best of many places was picked: each must pass a stricter test.
+        1 - (1 - CONFIDENCE) / max(1, end - start - 1),
+        between=0.0,
+    )
+    size = abs(math.log(found.value))
+    if not (found.low > 1 or found.high < 1) or size < math.log1p(threshold):
+        return []
+    return [
+        *_cuts(logs, noise, threshold, start, best),
+        best,
+        *_cuts(logs, noise, threshold, best, end),
+    ]
