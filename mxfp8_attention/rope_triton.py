@@ -59,7 +59,7 @@ def q_into(
             BLOCK_H=tile.heads,
             BLOCK_N=_power_of_two(nope_dim),
             BLOCK_R=_power_of_two(rope_dim),
-            BATCH_FIRST=_batch_first(out),
+            BATCH_FIRST=out.stride(1) > out.stride(0),
             INVERSE=inverse,
             IN_PLACE=in_place,
             WIDE=x.dtype == torch.float64,
