@@ -12,7 +12,7 @@ import dataclasses
 import math
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from pathlib import Path
 from typing import Any
 
@@ -105,10 +105,19 @@ def with_overrides(shape: Shape, overrides: Sequence[str]) -> Shape:
     return changed
 
 
-def variants(shape: Shape) -> Iterator[Shape]:
-    """The shape with both projections and both initialisations."""
-    for projection in Projection:
-        for init_std in dict.fromkeys((SEED_INIT_STD, 1 / math.sqrt(shape.hidden))):
+def variants(shape: Shape, fixed: Set[str] = frozenset()) -> Iterator[Shape]:
+    """The shape with both projections and both initialisations.
+
+    Args:
+        shape: The shape.
+        fixed: Keys of it that stay as they are.
+
+    Yields:
+        One shape for each combination.
+    """
+    init_stds = dict.fromkeys((SEED_INIT_STD, 1 / math.sqrt(shape.hidden)))
+    for projection in [shape.projection] if "projection" in fixed else Projection:
+        for init_std in [shape.init_std] if "init_std" in fixed else init_stds:
             yield dataclasses.replace(shape, projection=projection, init_std=init_std)
 
 
@@ -178,10 +187,11 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--shape", nargs="+", default=[], metavar="NAME", help="conf/shape names")
     parser.add_argument("--all", action="store_true", help="every shape of conf/shape")
     parser.add_argument(
-        "--set", nargs="+", default=[], metavar="KEY=VALUE", help="changes of every shape"
-    )
-    parser.add_argument(
-        "--as-is", action="store_true", help="the shapes as they are, not in their variants"
+        "--set",
+        nargs="+",
+        default=[],
+        metavar="KEY=VALUE",
+        help="changes of every shape; a projection or init_std set here is the only one computed",
     )
     parser.add_argument(
         "--recipe", nargs="+", default=[], choices=[r.name for r in RecipeName], help="which"
@@ -205,17 +215,8 @@ def _chosen(options: argparse.Namespace) -> list[Shape]:
     if options.device == "cuda" and not torch.cuda.is_available():
         raise ValueError("--device must be cpu where there is no CUDA GPU, got cuda")
     shapes = [with_overrides(known[name], options.set) for name in names]
-    if options.as_is:
-        return shapes
-    # What --set fixed is no longer varied.
     fixed = {override.removeprefix("shape.").partition("=")[0] for override in options.set}
-    return [
-        variant
-        for shape in shapes
-        for variant in variants(shape)
-        if ("projection" not in fixed or variant.projection is shape.projection)
-        and ("init_std" not in fixed or variant.init_std == shape.init_std)
-    ]
+    return [variant for shape in shapes for variant in variants(shape, fixed)]
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ from mxfp8_attention.matmul_precision import matmul_precision
 
 KEY_TILE = 128
 # [s_q, s_kv] FP32 tensors of one head alive at once, in backward.
-PLANES = 7
+PLANES = 5
 
 
 @dataclass(frozen=True)

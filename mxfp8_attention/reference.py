@@ -20,7 +20,7 @@ from mxfp8_attention.matmul_precision import matmul_precision
 from mxfp8_attention.model import NORM_EPS, Case, Path
 
 # Scores, probabilities, and in backward their gradients with autograd's own temporaries.
-_PLANES = 6
+PLANES = 6
 
 
 class ReferencePath(Path):
@@ -121,7 +121,7 @@ class _Attention(torch.autograd.Function):
         ctx.scale, ctx.causal = scale, causal
         q_NSD, k_NSD, v_NSD = to_NSD(q), to_NSD(k), to_NSD(v)
         out_NSD = v_NSD.new_empty((*q_NSD.shape[:2], v_NSD.shape[2]))
-        for piece in head_pieces(len(q_NSD), q.shape[0], k.shape[0], _PLANES, q.device):
+        for piece in head_pieces(len(q_NSD), q.shape[0], k.shape[0], PLANES, q.device):
             inputs = (q_NSD[piece], k_NSD[piece], v_NSD[piece])
             out_NSD[piece] = attention_NSD(*inputs, scale, causal)
         return to_SBHD(out_NSD, q.shape[1]).contiguous()
@@ -132,7 +132,7 @@ class _Attention(torch.autograd.Function):
         inputs_NSD = tuple(to_NSD(tensor) for tensor in (q, k, v))
         dout_NSD = to_NSD(dout)
         grads_NSD = tuple(torch.empty_like(tensor) for tensor in inputs_NSD)
-        for piece in head_pieces(len(dout_NSD), q.shape[0], k.shape[0], _PLANES, q.device):
+        for piece in head_pieces(len(dout_NSD), q.shape[0], k.shape[0], PLANES, q.device):
             leaves = [tensor[piece].detach().requires_grad_() for tensor in inputs_NSD]
             with torch.enable_grad():
                 out = attention_NSD(leaves[0], leaves[1], leaves[2], ctx.scale, ctx.causal)

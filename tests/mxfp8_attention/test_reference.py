@@ -10,9 +10,10 @@ from torch import Tensor
 from torch.nn import functional
 
 from conf.choices import AttnMask, Projection
-from mxfp8_attention import head_pieces
+from mxfp8_attention import head_pieces, reference
 from mxfp8_attention.model import NORM_EPS, Case, make_case
 from mxfp8_attention.reference import ReferencePath
+from tests.mxfp8_attention.live_memory import LiveMemory
 from tests.mxfp8_attention.small_shapes import tiny
 
 
@@ -120,3 +121,19 @@ def test_a_precision_set_outside_is_put_back(monkeypatch: pytest.MonkeyPatch) ->
         assert torch.get_float32_matmul_precision() == "high"
     finally:
         torch.set_float32_matmul_precision(before)
+
+
+def test_a_piece_of_attention_needs_no_more_memory_than_stated(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shape = tiny(seq_len=512, num_heads=2)
+    piece = head_pieces.piece_bytes(512, 512, reference.PLANES)
+    monkeypatch.setattr(head_pieces, "_CPU_BUDGET_BYTES", piece)
+    case = make_case(shape, "cpu")
+    path = ReferencePath(case)
+    with LiveMemory() as memory:
+        q, k, v = path.rope(*path.project(path.x_SBC))
+        out = path.attend(q, k, v)
+        torch.autograd.backward(out, torch.ones_like(out))
+    tokens_by_width = 512 * 4 * (6 * 1024 + 4 * shape.hidden)
+    assert piece / 2 < memory.peak_bytes < piece + tokens_by_width
