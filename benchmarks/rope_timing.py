@@ -46,6 +46,9 @@ def queued_ms(run: Callable[[], None], repeats: int = _REPLAYS) -> float:
 def copy_tb_s(total_bytes: int) -> float:
     """Return the bandwidth of a device-to-device copy, read and written bytes together, TB/s.
 
+    The faster of two ways counts: in a CUDA graph a long copy becomes a memcpy node, which reached
+    2.8 TB/s on an H200 where the same copies launched one after another reached 4.3.
+
     Args:
         total_bytes: what one copy reads and writes together.
     """
@@ -59,7 +62,14 @@ def copy_tb_s(total_bytes: int) -> float:
     def copier(target: torch.Tensor, source: torch.Tensor) -> Callable[[], None]:
         return lambda: (target.copy_(source), None)[1]
 
-    return total_bytes / graph_ms([copier(*pair) for pair in pairs]) / 1e9
+    copies = [copier(*pair) for pair in pairs]
+
+    def all_copies() -> None:
+        for copy in copies:
+            copy()
+
+    fastest_ms = min(graph_ms(copies), queued_ms(all_copies) / len(copies))
+    return total_bytes / fastest_ms / 1e9
 
 
 def _event() -> torch.cuda.Event:
