@@ -147,6 +147,8 @@ def _tolerance(tolerance: Tolerance) -> Iterator[str]:
 def _benchmark(benchmark: Benchmark) -> Iterator[str]:
     for name in ("blocks", "iterations_per_block", "bootstrap_resamples"):
         yield from _at_least(f"benchmark.{name}", getattr(benchmark, name), 1)
+    yield from _at_least("benchmark.settle_iterations", benchmark.settle_iterations, 0)
+    yield from _above_zero("benchmark.budget_s", benchmark.budget_s)
     yield from _at_least("benchmark.warmup_min_iterations", benchmark.warmup_min_iterations, 0)
     if benchmark.warmup_max_iterations < benchmark.warmup_min_iterations:
         yield (

@@ -277,6 +277,10 @@ class Benchmark:
         warmup_max_iterations: Where warm-up gives up waiting for a stable median.
         blocks: Timed blocks of each arm.
         iterations_per_block: Timed iterations in a block.
+        settle_iterations: Untimed iterations at the start of a block: the other arm's heat and
+            clocks fade there.
+        budget_s: Seconds after which warm-up gets no more than a quarter and no further block
+            starts, once five ran; a note says so. A slow machine answers with fewer blocks.
         flush_l2: Overwrite the L2 cache before each iteration, outside the events.
         stages: Time QKV, RoPE, attention and out by themselves too.
         confidence: Coverage of the intervals.
@@ -295,6 +299,8 @@ class Benchmark:
     warmup_max_iterations: int = 100
     blocks: int = 20
     iterations_per_block: int = 5
+    settle_iterations: int = 1
+    budget_s: float = 60.0
     flush_l2: bool = True
     stages: bool = True
     confidence: float = 0.95

@@ -7,6 +7,7 @@ and left out of every figure that is compared.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -18,7 +19,7 @@ from torch import Tensor
 from conf.choices import Order, Statistic
 from conf.schema import Benchmark
 from jobs.node.clock import Clock
-from jobs.node.statistics import Interval, is_stable, ratio_interval, time_interval
+from jobs.node.statistics import MIN_BLOCKS, Interval, is_stable, ratio_interval, time_interval
 from jobs.record import Speedup, Timing
 
 RECIPE, BASELINE = "recipe", "bf16"
@@ -63,11 +64,13 @@ class Collection:
         blocks: In the order in which they ran.
         warmup_iterations: Iterations of each arm before the first block.
         stable: Whether warming up ended because the times were stable.
+        planned_blocks: Blocks of each arm that the method asks for.
     """
 
     blocks: list[Block] = field(default_factory=list)
     warmup_iterations: int = 0
     stable: bool = False
+    planned_blocks: int = 0
 
     def samples_BI(self, arm: str, direction: str, *, clean_only: bool = False) -> Tensor:
         """An arm's times, blocks x iterations, in float64 milliseconds.
@@ -120,12 +123,16 @@ def collect(
     Returns:
         The samples.
     """
-    collection = Collection()
+    collection = Collection(planned_blocks=method.blocks)
+    started = time.monotonic()
     interleaved = method.order is Order.interleaved
     if interleaved:
         _warm_up(arms, method, clock, collection)
         progress(f"warmed up: {collection.warmup_iterations} iterations of each arm")
         for number in range(method.blocks):
+            if number >= MIN_BLOCKS and time.monotonic() - started > method.budget_s:
+                progress(f"stopped after {number} of {method.blocks} blocks: the budget is spent")
+                break
             pair = (RECIPE, BASELINE) if number % 2 == 0 else (BASELINE, RECIPE)
             for arm in pair:
                 collection.blocks.append(_block(arm, arms[arm], method, clock, watch))
@@ -208,6 +215,7 @@ def _warm_up(
     arms: Mapping[str, Steppable], method: Benchmark, clock: Clock, collection: Collection
 ) -> None:
     times_ms: dict[str, list[float]] = {arm: [] for arm in arms}
+    started = time.monotonic()
     for number in range(method.warmup_max_iterations):
         for arm, path in arms.items():
             _launch(path, 1, method.flush_l2, clock)
@@ -217,14 +225,18 @@ def _warm_up(
         collection.stable = all(is_stable(times) for times in times_ms.values())
         if collection.stable and number + 1 >= method.warmup_min_iterations:
             return
+        if time.monotonic() - started > method.budget_s / 4:
+            return
 
 
 def _block(
     arm: str, path: Steppable, method: Benchmark, clock: Clock, watch: Callable[[], bool]
 ) -> Block:
-    _launch(path, method.iterations_per_block, method.flush_l2, clock)
+    settling = method.settle_iterations
+    _launch(path, settling + method.iterations_per_block, method.flush_l2, clock)
     throttled = watch()  # before the times are read: reading waits, and an idle GPU is no witness
-    return Block(arm, *_read(path, clock), throttled)
+    fprop_ms, bprop_ms = _read(path, clock)
+    return Block(arm, fprop_ms[settling:], bprop_ms[settling:], throttled)
 
 
 def _launch(path: Steppable, count: int, flush_l2: bool, clock: Clock) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from conf.choices import Backend, RecipeName
 from conf.schema import Benchmark, Point, Recipe
 from jobs.node.arms import Arm
-from jobs.node.benchmark import DIRECTIONS, Collection, speedup, timing
+from jobs.node.benchmark import DIRECTIONS, RECIPE, Collection, speedup, timing
 from jobs.record import ArmBenchmark, BenchmarkResult, StageTiming, Timing
 from mxfp8_attention.flops import floor_ms, peak_tflops, stage_costs, total_floor_ms, total_flops
 
@@ -165,6 +165,12 @@ def _notes(collection: Collection, method: Benchmark, point: Point) -> list[str]
     notes = []
     if not collection.stable and method.warmup_max_iterations > method.warmup_min_iterations:
         notes.append(f"times not stable after {collection.warmup_iterations} warm-up iterations")
+    ran = sum(block.arm == RECIPE for block in collection.blocks)
+    if ran < collection.planned_blocks:
+        notes.append(
+            f"stopped after {ran} of {collection.planned_blocks} blocks of each arm: "
+            f"benchmark.budget_s={method.budget_s:g}"
+        )
     if collection.throttled_blocks:
         notes.append(
             f"{collection.throttled_blocks} of {len(collection.blocks)} blocks ran throttled "
