@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.cluster.daemons import missing_requirement
+from tests.cluster.launching import SlurmUser
 from tests.cluster.slurm import SlurmCluster
 
 
@@ -33,3 +35,9 @@ def slurm_env(slurm_cluster: SlurmCluster, monkeypatch: pytest.MonkeyPatch) -> S
     for key in ("PATH", "SLURM_CONF"):
         monkeypatch.setenv(key, env[key])
     return slurm_cluster
+
+
+@pytest.fixture
+def slurm_user(slurm_cluster: SlurmCluster, tmp_path: Path) -> SlurmUser:
+    """A user of the session's cluster, with a runs folder of its own."""
+    return SlurmUser(slurm_cluster, tmp_path)

@@ -1,0 +1,91 @@
+"""A stand-in for the node's interpreter: real Python for the entry, a fault or a pass for a point.
+
+`cluster.python` names it in tests, so that a point costs milliseconds instead of an import of
+torch. What the point does follows from `shape.seed`. It knows nothing of this repository.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import sys
+import time
+from pathlib import Path
+
+PASS = 0
+SLOW_PASS = 1
+FAIL = 2
+UNSUPPORTED = 3
+RAISES = 10
+EXITS_0 = 11
+EXITS_3 = 12
+SEGFAULT = 13
+KILLED = 14
+HANGS = 15
+EATS_MEMORY = 16
+WRITES_ENVIRONMENT = 20
+"""Values of `shape.seed`, modulo 100: a sweep may name as many points as it likes."""
+
+
+def run_point(point_file: Path, attempt: Path) -> None:
+    """Does what the point's seed says."""
+    given = json.loads(point_file.read_text())
+    act = given["point"]["shape"]["seed"] % 100
+    identity = {
+        "point_id": given["point_id"],
+        "sweep_id": given["sweep_id"],
+        "job_id": os.environ["MXFP8_JOB_ID"],
+        "raw_job_id": os.environ.get("SLURM_JOB_ID"),
+        "attempt": int(attempt.name.rpartition("-")[2]),
+        "restart_count": int(os.environ.get("SLURM_RESTART_COUNT", "0")),
+    }
+    began = time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime())
+    started = {"identity": identity, "host": socket.gethostname(), "pid": os.getpid()}
+    (attempt / "started.json").write_text(json.dumps({**started, "started_at": began}))
+    print("point", given["point_id"], "acts", act, flush=True)
+    _act(act, attempt)
+    outcome = {FAIL: "FAILED", UNSUPPORTED: "UNSUPPORTED"}.get(act, "PASSED")
+    record = {
+        "identity": identity,
+        "config": given["point"],
+        "environment": {"host": os.environ.get("SLURMD_NODENAME") or socket.gethostname()},
+        "outcome": outcome,
+        "reason": "a stand-in",
+        "started_at": began,
+        "duration_s": 0.0,
+        "command": given["command"],
+    }
+    (attempt / "record.tmp").write_text(json.dumps(record))
+    (attempt / "record.tmp").rename(attempt / "record.json")
+
+
+def _act(act: int, attempt: Path) -> None:
+    if act == SLOW_PASS:
+        time.sleep(1.5)
+    elif act == RAISES:
+        raise ValueError("the point raised")
+    elif act == EXITS_0:
+        sys.exit(0)
+    elif act == EXITS_3:
+        sys.exit(3)
+    elif act == SEGFAULT:
+        os.kill(os.getpid(), signal.SIGSEGV)
+    elif act == KILLED:
+        os.kill(os.getpid(), signal.SIGKILL)
+    elif act == HANGS:
+        time.sleep(600)
+    elif act == EATS_MEMORY:
+        held = []
+        while True:
+            held.append(bytearray(16 << 20))
+    elif act == WRITES_ENVIRONMENT:
+        (attempt / "environment.json").write_text(json.dumps([dict(os.environ), os.getcwd()]))
+
+
+if __name__ == "__main__":
+    if sys.argv[1:3] == ["-m", "jobs.node"]:
+        run_point(Path(sys.argv[3]), Path(sys.argv[4]))
+    else:
+        os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
