@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +13,7 @@ from jobs.cluster.collect_store import write_if_changed
 from jobs.cluster.report_environment import NODE_COLUMNS, node_rows, provenance_rows
 from jobs.cluster.report_failures import failure_groups
 from jobs.cluster.report_figures import Plot, style
+from jobs.cluster.report_page import render_page
 from jobs.cluster.report_plots import (
     peak_plot,
     speedup_plot,
@@ -28,7 +27,6 @@ from jobs.cluster.report_tables import POINT_COLUMNS, edge_rows, point_rows
 from jobs.cluster.table import Value, row
 
 REPORT_NAME = "report.html"
-_TEMPLATES = Path(__file__).parent / "templates"
 _MOST_GROUPS = 4
 _MARKS = {
     "PASSED": "✓",
@@ -139,20 +137,10 @@ def render(collection: Collection, plots: Plots) -> str:
         HTML whose every text from a record or a log is escaped, and which a browser lets run
         nothing but its own script.
     """
-    import jinja2
-
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(_TEMPLATES),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["plain"] = lambda text: plain_text(str(text))
     rows = [row(point) for point in collection.points]
-    script = (_TEMPLATES / "report.js").read_text(encoding="utf-8")
     points = point_rows(collection.points, rows)
-    text = environment.get_template("report.html.j2").render(
+    return render_page(
+        "report.html.j2",
         collection=collection,
         totals=collection.totals,
         states=[name for name in OUTCOMES + STATES if collection.totals[name]],
@@ -173,12 +161,7 @@ def render(collection: Collection, plots: Plots) -> str:
         provenance=provenance_rows(collection.points, rows),
         emulated=sum(bool(values["emulated"]) for values in rows),
         files=_files(collection),
-        counted=show.counted,
-        style=(_TEMPLATES / "report.css").read_text(encoding="utf-8"),
-        script=script,
-        script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
     )
-    return text.encode("utf-8", "replace").decode() + "\n"
 
 
 def _there(plots: list[Plot | None]) -> list[Plot]:

@@ -9,6 +9,8 @@
   const shown = document.getElementById("shown");
   const counts = Array.from(document.querySelectorAll(".count"));
   const texts = new Map(rows.map((row) => [row, row.textContent.toLowerCase()]));
+  const controls = document.querySelector(".controls");
+  const noun = controls.dataset.noun;
   let state = "";
 
   const key = (row, index, numeric) => {
@@ -46,8 +48,8 @@
       visible += fits ? 1 : 0;
     }
     shown.textContent = visible === rows.length
-      ? `All ${rows.length} points`
-      : `${visible} of ${rows.length} points`;
+      ? `All ${rows.length} ${noun}`
+      : `${visible} of ${rows.length} ${noun}`;
     for (const count of counts) count.setAttribute("aria-pressed", String(count.dataset.state === state));
   };
 
@@ -71,7 +73,7 @@
       state = state === count.dataset.state ? "" : count.dataset.state;
       for (const select of selects) if (select.dataset.filter === "state") select.value = "";
       filter();
-      document.getElementById("points").scrollIntoView();
+      table.closest("section").scrollIntoView();
     });
   }
   document.getElementById("reset").addEventListener("click", () => {
@@ -107,7 +109,7 @@
     }
   });
 
-  document.querySelector(".controls").hidden = false;
+  controls.hidden = false;
   theme.hidden = false;
   filter();
 })();

@@ -1,0 +1,173 @@
+"""A comparison as rows: what the screen, the Markdown block, JSON and the page all show."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from jobs.cluster import report_text as show
+from jobs.cluster.compare import ComparedPoint, Comparison
+from jobs.cluster.compare_verdict import Judged, Verdict
+
+
+@dataclass(frozen=True)
+class Row:
+    """One metric of one matched point, or its outcome.
+
+    Attributes:
+        label: The point in a few words.
+        point_id: The second's point.
+        gpu: Where both ran; two names only if they were allowed to differ.
+        metric: Its name.
+        first: Value compared with, as text with its unit.
+        second: Value judged.
+        change: Relative change as text, like `+3.0 %`.
+        interval: Its interval.
+        verdict: What follows.
+        note: What to know of it.
+        ratio: Second over first; None where there is none.
+        low: Lower end.
+        high: Upper end.
+    """
+
+    label: str
+    point_id: str
+    gpu: str
+    metric: str
+    first: str
+    second: str
+    change: str
+    interval: str
+    verdict: str
+    note: str
+    ratio: float | None = None
+    low: float | None = None
+    high: float | None = None
+
+
+ORDER = ("SLOWER", "WORSE", "UNCLEAR", "FASTER", "BETTER", "SAME")
+
+
+def rows(comparison: Comparison) -> list[Row]:
+    """Every metric of every matched point, the gravest verdicts first."""
+    made = [row for point in comparison.points for row in _rows(point)]
+    return sorted(made, key=lambda row: ORDER.index(row.verdict))
+
+
+def headline(comparison: Comparison) -> str:
+    """The whole comparison in one line."""
+    counts = comparison.counts
+    words = [f"{counts[v]} {v.value}" for v in sorted(counts, key=lambda v: ORDER.index(v.value))]
+    unmatched = len(comparison.only_first) + len(comparison.only_second)
+    tail = f", {unmatched} without a partner" if unmatched else ""
+    matched = show.counted(len(comparison.points), "matched point")
+    return f"{matched}: {', '.join(words) or 'nothing to judge'}{tail}"
+
+
+def as_json(comparisons: Sequence[Comparison]) -> str:
+    """The comparisons for scripts."""
+    return json.dumps([_plain(one) for one in comparisons], indent=1, allow_nan=False) + "\n"
+
+
+def _rows(point: ComparedPoint) -> list[Row]:
+    gpus = [gpu or "no GPU" for gpu in point.gpus]
+    known = point.pair.second if point.pair.first.partial else point.pair.first
+    blank = Row(
+        label=known.label,
+        point_id=point.pair.second.point_id,
+        gpu=gpus[0] if gpus[0] == gpus[1] else f"{gpus[0]} and {gpus[1]}",
+        metric="outcome",
+        first="",
+        second="",
+        change=point.outcome,
+        interval="",
+        verdict=point.verdict.value,
+        note=point.pair.second.reason,
+    )
+    made = [_row(blank, one, point) for one in point.judged]
+    return [blank, *made] if point.outcome else made
+
+
+def _row(blank: Row, one: Judged, point: ComparedPoint) -> Row:
+    stages = ""
+    if one.metric.startswith("recipe") and one.verdict in (Verdict.SLOWER, Verdict.FASTER):
+        moved = {n: r for n, r in point.stages.items() if n.startswith(f"{one.metric} ")}
+        stages = ", ".join(f"{name.split()[-1]} {_change(r)}" for name, r in moved.items())
+    notes = [one.note, f"stages: {stages}" if stages else "", point.note]
+    found = one.ratio
+    wide = found is not None and found.low < found.high
+    return replace(
+        blank,
+        metric=one.metric,
+        first=_value(one.first, one.unit),
+        second=_value(one.second, one.unit),
+        change=_change(found.value) if found else "",
+        interval=f"{_change(found.low)} to {_change(found.high)}" if found and wide else "",
+        verdict=one.verdict.value,
+        note="; ".join(note for note in notes if note),
+        ratio=found.value if found else None,
+        low=found.low if found else None,
+        high=found.high if found else None,
+    )
+
+
+def _value(value: float, unit: str) -> str:
+    if not math.isfinite(value):
+        return show.NOTHING
+    if unit == "ms":
+        return f"{show.milliseconds(value)} ms"
+    return show.times(value) if unit == "x" else show.number(value)
+
+
+def _change(ratio: float) -> str:
+    percent = 100 * (ratio - 1)
+    return f"{percent:+.1f} %"
+
+
+def _plain(comparison: Comparison) -> dict[str, Any]:
+    return {
+        "first": comparison.first,
+        "second": comparison.second,
+        "threshold": comparison.rules.threshold,
+        "accuracy_threshold": comparison.rules.accuracy_threshold,
+        "exit_code": comparison.exit_code,
+        "counts": {verdict.value: count for verdict, count in comparison.counts.items()},
+        "points": [
+            {
+                "point": point.pair.first.label,
+                "first": point.pair.first.point_id,
+                "second": point.pair.second.point_id,
+                "gpus": list(point.gpus),
+                "verdict": point.verdict.value,
+                "outcome": point.outcome,
+                "note": point.note,
+                "metrics": [_judged(one) for one in point.judged],
+                "stages": point.stages,
+            }
+            for point in comparison.points
+        ],
+        "differences": [vars(one) for one in comparison.differences],
+        "only_first": [
+            {"point": one.point.label, "why": one.why} for one in comparison.only_first
+        ],
+        "only_second": [
+            {"point": one.point.label, "why": one.why} for one in comparison.only_second
+        ],
+    }
+
+
+def _judged(one: Judged) -> dict[str, Any]:
+    return {
+        "metric": one.metric,
+        "unit": one.unit,
+        "first": one.first if math.isfinite(one.first) else None,
+        "second": one.second if math.isfinite(one.second) else None,
+        "ratio": one.ratio.value if one.ratio else None,
+        "low": one.ratio.low if one.ratio else None,
+        "high": one.ratio.high if one.ratio else None,
+        "verdict": one.verdict.value,
+        "note": one.note,
+    }

@@ -1,0 +1,182 @@
+"""Shows a comparison: on a screen, as a Markdown block, and as a page with its JSON beside it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from jobs.cluster.collect_store import write_if_changed
+from jobs.cluster.compare import Comparison
+from jobs.cluster.compare_match import Unmatched
+from jobs.cluster.compare_rows import ORDER, Row, as_json, headline, rows
+from jobs.cluster.compare_verdict import CONFIDENCE
+from jobs.cluster.markdown import cell
+from jobs.cluster.report_page import render_page
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+STYLES = {
+    "SLOWER": "bold red",
+    "WORSE": "bold red",
+    "UNCLEAR": "yellow",
+    "FASTER": "bold green",
+    "BETTER": "bold green",
+    "SAME": "dim",
+}
+MARKS = {"SLOWER": "▼", "WORSE": "▼", "UNCLEAR": "?", "FASTER": "▲", "BETTER": "▲", "SAME": "="}
+_MOST_ROWS = 60
+_MOST_UNMATCHED = 20
+
+
+def show(comparison: Comparison, out: Console, *, every: bool = False) -> None:
+    """Prints a comparison.
+
+    Args:
+        comparison: What was compared.
+        out: Where it goes, as `screen.console` makes it.
+        every: Print what is the same, too.
+    """
+    from rich.text import Text
+
+    from jobs.cluster import screen
+
+    name = f"{comparison.first} and then {comparison.second}"
+    made = screen.table(
+        f"{screen.harmless(name)}, threshold {100 * comparison.rules.threshold:g} %",
+        *("verdict", "point", "metric", "first", "second", "change", "interval", "note"),
+        right=("first", "second", "change", "interval"),
+    )
+    told = [row for row in rows(comparison) if every or row.verdict != "SAME"]
+    for row in told if every else told[:_MOST_ROWS]:
+        words = (row.label, row.metric, row.first, row.second, row.change, row.interval, row.note)
+        verdict = Text(f"{MARKS[row.verdict]} {row.verdict}", style=STYLES[row.verdict])
+        made.add_row(verdict, *(Text(screen.harmless(word)) for word in words))
+    if told:
+        out.print(made)
+    if not every and len(told) > _MOST_ROWS:
+        out.print(f"... and {len(told) - _MOST_ROWS} more", markup=False)
+    _show_differences(comparison, out)
+    for side, lost in (("first", comparison.only_first), ("second", comparison.only_second)):
+        for one in lost[:_MOST_UNMATCHED]:
+            text = f"only in the {side}: {one.point.label}: {one.why}"
+            out.print(screen.harmless(text), markup=False, style="yellow")
+        if len(lost) > _MOST_UNMATCHED:
+            rest = len(lost) - _MOST_UNMATCHED
+            out.print(f"only in the {side}: {rest} more", markup=False, style="yellow")
+    out.print(headline(comparison), markup=False, style="bold")
+
+
+def _show_differences(comparison: Comparison, out: Console) -> None:
+    if not comparison.differences:
+        return
+    from jobs.cluster import screen
+
+    made = screen.table("Why they may differ", "fact", "first", "second", "points")
+    for one in comparison.differences[:30]:
+        words = (one.fact, one.first, one.second, f"{one.pairs} of {len(comparison.points)}")
+        made.add_row(*(screen.harmless(word) for word in words))
+    out.print(made)
+
+
+def markdown(comparison: Comparison) -> str:
+    """The comparison as a block for a review comment.
+
+    Args:
+        comparison: What was compared.
+
+    Returns:
+        Markdown: what is not the same, why it may differ, what has no partner.
+    """
+    lines = [f"### {cell(comparison.first)} and then {cell(comparison.second)}", ""]
+    lines += [headline(comparison), ""]
+    told = [row for row in rows(comparison) if row.verdict != "SAME"]
+    if told:
+        lines += [
+            "| verdict | point | metric | first | second | change | interval | note |",
+            "|---|---|---|---|---|---|---|---|",
+            *(_markdown_row(row) for row in told[:_MOST_ROWS]),
+            "",
+        ]
+    if len(told) > _MOST_ROWS:
+        lines += [f"... and {len(told) - _MOST_ROWS} more.", ""]
+    if comparison.differences:
+        lines += ["| may explain it | first | second | points |", "|---|---|---|---|"]
+        lines += [
+            f"| {cell(one.fact)} | {cell(one.first)} | {cell(one.second)} | {one.pairs} |"
+            for one in comparison.differences[:_MOST_UNMATCHED]
+        ]
+        lines.append("")
+    lines += _unmatched("first", comparison.only_first)
+    lines += _unmatched("second", comparison.only_second)
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def write_comparisons(comparisons: Sequence[Comparison], folder: Path) -> list[Path]:
+    """Writes each comparison as a page, with Markdown and JSON beside it.
+
+    Args:
+        comparisons: What was compared.
+        folder: Where they go, a folder for each; made if it is missing.
+
+    Returns:
+        The pages.
+    """
+    pages = []
+    for comparison in comparisons:
+        name = re.sub(r"[^A-Za-z0-9_.+-]", "_", f"{comparison.first}--{comparison.second}")[:120]
+        place = folder / name
+        place.mkdir(parents=True, exist_ok=True)
+        write_if_changed(place / "compare.json", as_json([comparison]))
+        write_if_changed(place / "compare.md", markdown(comparison))
+        write_if_changed(place / "compare.html", page(comparison))
+        pages.append(place / "compare.html")
+    return pages
+
+
+def page(comparison: Comparison) -> str:
+    """The comparison as one HTML file."""
+    made = rows(comparison)
+    verdicts = [row.verdict for row in made]
+    return render_page(
+        "compare.html.j2",
+        comparison=comparison,
+        headline=headline(comparison),
+        rows=made,
+        marks=MARKS,
+        verdicts=[(name, verdicts.count(name)) for name in ORDER if name in verdicts],
+        filters={
+            "verdict": [name for name in ORDER if name in verdicts],
+            "metric": sorted({row.metric for row in made}),
+            "gpu": sorted({row.gpu for row in made}),
+        },
+        gauge=_gauge,
+        confidence=f"{100 * CONFIDENCE:.0f} %",
+    )
+
+
+def _gauge(row: Row) -> tuple[float, float, float] | None:
+    """Start, length and middle of a row's interval in percent of a scale from -10 to +10 %."""
+    if row.ratio is None or row.low is None or row.high is None:
+        return None
+    low, middle, high = (
+        max(0.0, min(100.0, 50 + 500 * (ratio - 1))) for ratio in (row.low, row.ratio, row.high)
+    )
+    return low, high - low, middle
+
+
+def _markdown_row(row: Row) -> str:
+    words = (row.label, row.metric, row.first, row.second, row.change, row.interval, row.note)
+    return f"| {row.verdict} | {' | '.join(cell(word) for word in words)} |"
+
+
+def _unmatched(side: str, lost: Sequence[Unmatched]) -> list[str]:
+    lines = [
+        f"- only in the {side}: {cell(one.point.label)}: {cell(one.why)}"
+        for one in lost[:_MOST_UNMATCHED]
+    ]
+    if len(lost) > _MOST_UNMATCHED:
+        lines.append(f"- only in the {side}: {len(lost) - _MOST_UNMATCHED} more")
+    return lines

@@ -1,0 +1,164 @@
+"""Shows histories: a table on a screen, and a page with a line for each metric."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jobs.cluster import report_text as text
+from jobs.cluster.collect_store import write_if_changed
+from jobs.cluster.compare_show import MARKS, STYLES
+from jobs.cluster.history import Change, Series
+from jobs.cluster.report_page import render_page
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_MOST_ROWS = 80
+_WIDE, _HIGH = 100.0, 30.0
+_WHY = 4
+
+
+def show(series: Sequence[Series], out: Console, *, every: bool = False) -> None:
+    """Prints histories.
+
+    Args:
+        series: What `history` found.
+        out: Where it goes, as `screen.console` makes it.
+        every: Print those that never changed, too.
+    """
+    from rich.text import Text
+
+    from jobs.cluster import screen
+
+    made = screen.table(
+        "History",
+        *("point", "GPU", "metric", "runs", "first", "last", "change", "since", "also changed"),
+        right=("runs", "first", "last", "change"),
+    )
+    told = [one for one in series if every or one.changes]
+    for one in told if every else told[:_MOST_ROWS]:
+        ends = value_text(one, 0), value_text(one, -1)
+        head = (one.label, one.gpu, one.metric, str(len(one.values)), *ends)
+        for number, change in enumerate(one.changes or [None]):
+            words = list(head) if number == 0 else [""] * len(head)
+            cells = [Text(screen.harmless(word)) for word in words]
+            if change is None:
+                made.add_row(*cells, "", "", "")
+                continue
+            moved = Text(
+                f"{MARKS[change.verdict.value]} {change_text(change)}",
+                style=STYLES[change.verdict.value],
+            )
+            since = f"{change.collection} {change.when[:10]}"
+            made.add_row(*cells, moved, screen.harmless(since), screen.harmless(why_text(change)))
+    if told:
+        out.print(made)
+    out.print(headline(series), markup=False, style="bold")
+
+
+def headline(series: Sequence[Series]) -> str:
+    """All histories in one line."""
+    changed = sum(bool(one.changes) for one in series)
+    return f"{text.counted(len(series), 'series', 'series')}, {changed} of them changed"
+
+
+def write_history(series: Sequence[Series], folder: Path) -> Path:
+    """Writes the page and its JSON.
+
+    Args:
+        series: What `history` found.
+        folder: Where they go; made if it is missing.
+
+    Returns:
+        The page.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    plain = json.dumps([_plain(one) for one in series], indent=1, allow_nan=False)
+    write_if_changed(folder / "history.json", plain + "\n")
+    write_if_changed(folder / "history.html", page(series))
+    return folder / "history.html"
+
+
+def page(series: Sequence[Series]) -> str:
+    """The histories as one HTML file."""
+    states = ["changed" if one.changes else "steady" for one in series]
+    return render_page(
+        "history.html.j2",
+        series=list(zip(series, states, strict=True)),
+        headline=headline(series),
+        states=[(name, states.count(name)) for name in ("changed", "steady") if name in states],
+        filters={
+            "state": sorted(set(states)),
+            "metric": sorted({one.metric for one in series}),
+            "gpu": sorted({one.gpu for one in series}),
+        },
+        marks=MARKS,
+        line=line,
+        cut=cut,
+        value_text=value_text,
+        change_text=change_text,
+        why_text=why_text,
+    )
+
+
+def value_text(one: Series, index: int) -> str:
+    """A value of a series with its unit."""
+    value = one.values[index].value
+    return f"{text.milliseconds(value)} ms" if one.unit == "ms" else text.times(value)
+
+
+def change_text(change: Change) -> str:
+    """A change in percent."""
+    return f"{100 * (change.ratio - 1):+.1f} %"
+
+
+def why_text(change: Change) -> str:
+    """What else changed at the same time."""
+    shown = [f"{one.fact} {one.first} to {one.second}" for one in change.why[:_WHY]]
+    more = len(change.why) - _WHY
+    return ", ".join(shown) + (f" and {more} more" if more > 0 else "")
+
+
+def line(one: Series) -> str:
+    """The series as points of an SVG line, 100 wide and 30 high; time goes to the right."""
+    values = [seen.value for seen in one.values]
+    low, high = min(values), max(values)
+    # A series that hardly moves is drawn flat, not as mountains of noise.
+    spread = max(high - low, 0.04 * high) or 1.0
+    base = (low + high - spread) / 2
+    step = _WIDE / max(1, len(values) - 1)
+    return " ".join(
+        f"{index * step:.1f},{_HIGH - _HIGH * (value - base) / spread:.1f}"
+        for index, value in enumerate(values)
+    )
+
+
+def cut(one: Series, change: Change) -> float:
+    """Where a change lies on that line."""
+    return (change.at - 0.5) * _WIDE / max(1, len(one.values) - 1)
+
+
+def _plain(one: Series) -> dict[str, Any]:
+    return {
+        "point": one.label,
+        "gpu": one.gpu,
+        "metric": one.metric,
+        "unit": one.unit,
+        "values": [
+            {"collection": seen.collection, "when": seen.when, "value": seen.value}
+            for seen in one.values
+        ],
+        "changes": [
+            {
+                "collection": change.collection,
+                "when": change.when,
+                "ratio": change.ratio,
+                "verdict": change.verdict.value,
+                "why": [vars(reason) for reason in change.why],
+            }
+            for change in one.changes
+        ],
+    }
