@@ -1,0 +1,122 @@
+"""The submitting process is killed at ten moments: `resume` completes, and nothing runs twice.
+
+The moments are told from what lies in the sweep's folder, and from an sbatch that is slow before
+or after the controller has taken the job. The cluster has no accounting and arrays of at most
+five, so that twelve points take three submissions.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from jobs.cluster.ledger import Ledger, sweeps
+from tests.cluster.daemons import missing_requirement
+from tests.cluster.launching import FAST, SlurmUser
+from tests.cluster.slurm import SlurmCluster
+
+pytestmark = pytest.mark.slurm
+
+SLOW_SBATCH = """
+echo before >> {marks}; sleep {before}
+out=$($REAL "$@"); code=$?
+echo after >> {marks}; sleep {after}
+echo "$out"; exit $code
+"""
+
+
+@pytest.fixture(scope="module")
+def small_cluster() -> Iterator[SlurmCluster]:
+    if reason := missing_requirement("none"):
+        pytest.skip(reason)
+    with SlurmCluster(accounting="none", max_array_size=5) as cluster:
+        yield cluster
+
+
+def holds(pattern: str, count: int = 1) -> Callable[[SlurmUser], bool]:
+    """There are so many files of a sweep that match."""
+    return lambda user: sum(1 for _ in user.runs.glob(f"s-*/{pattern}")) >= count
+
+
+def lines(name: str, count: int) -> Callable[[SlurmUser], bool]:
+    """A file has so many lines: of the ledger, or of the marks that sbatch makes."""
+
+    def ready(user: SlurmUser) -> bool:
+        for path in [*user.runs.glob(f"s-*/{name}"), user.folder / name]:
+            with contextlib.suppress(OSError):
+                if path.read_bytes().count(b"\n") >= count:
+                    return True
+        return False
+
+    return ready
+
+
+MOMENTS: dict[str, tuple[Callable[[SlurmUser], bool], float, float]] = {
+    "the sweep's folder is made": (holds("."), 0.0, 0.0),
+    "half of the points are written": (holds("points/*.json", 6), 0.0, 0.0),
+    "the plan is written": (holds("sweep.json"), 0.3, 0.0),
+    "the first submission is prepared": (holds("submissions/0/submission.json"), 0.3, 0.0),
+    "the first sbatch has not reached the controller": (lines("marks", 1), 1.0, 0.0),
+    "the first sbatch has, and its answer has not come": (lines("marks", 2), 0.0, 1.0),
+    "the first id is written down": (lines("jobs.jsonl", 1), 0.3, 0.0),
+    "the second sbatch has not reached the controller": (lines("marks", 3), 0.5, 0.0),
+    "the last sbatch has, and its answer has not come": (lines("marks", 6), 0.0, 0.5),
+    "everything is written down": (lines("jobs.jsonl", 3), 0.0, 0.0),
+}
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_killed_when(moment: str, small_cluster: SlurmCluster, tmp_path: Path) -> None:
+    ready, before, after = MOMENTS[moment]
+    user = SlurmUser(small_cluster, tmp_path)
+    marks = tmp_path / "marks"
+    user.wrap("sbatch", SLOW_SBATCH.format(marks=marks, before=before, after=after))
+    words = ("cluster=slurm", f"cluster.python={user.node}", *FAST)
+    seeds = "shape.seed=" + ",".join(str(100 * i) for i in range(12))
+    process = user.start("sweep", *words, seeds)
+    deadline = time.monotonic() + 30
+    while not ready(user):
+        assert process.poll() is None, process.communicate()[0]
+        assert time.monotonic() < deadline, moment
+        time.sleep(0.0005)
+    process.kill()
+    assert process.communicate()[0].count("Submitted") == 0
+    if not sweeps(user.runs):
+        # No whole plan: nothing was submitted, and the user types the sweep again.
+        assert not marks.exists()
+        return
+    ledger = user.ledger()
+    user.env.pop("PATH")
+    done = _resume(user)
+    assert done.returncode == 0, done.stdout + done.stderr
+    user.wait(ledger)
+    assert user.outcomes(ledger) == {point.point_id: ["PASSED"] for point in ledger.plan()}
+    _assert_no_job_twice(small_cluster, ledger)
+    again = user.run("resume", ledger.sweep_id)
+    assert "Nothing to submit" in again.stdout
+
+
+def _resume(user: SlurmUser) -> subprocess.CompletedProcess[str]:
+    """A second process may have to wait for the sbatch that outlived the first."""
+    deadline = time.monotonic() + 20
+    while True:
+        done = user.run("resume")
+        if "another process is submitting" not in done.stderr or time.monotonic() > deadline:
+            return done
+        time.sleep(0.2)
+
+
+def _assert_no_job_twice(cluster: SlurmCluster, ledger: Ledger) -> None:
+    listed = cluster.run("squeue", "-h", "-t", "all", "-r", "-o", "%F %j").splitlines()
+    mine = {row.split()[0] for row in listed if row.split()[1].startswith(ledger.sweep_id)}
+    assert mine == {line.job_id for line in ledger.jobs()}
+    noted = [ids for line in ledger.jobs() for task in line.tasks.values() for ids in task]
+    assert len(noted) == len(set(noted)) == 12
+    left = [name for name in os.listdir(ledger.root) if name.startswith(".")]
+    assert set(left) <= {".submitting", ".last_seen.json"}
