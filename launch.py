@@ -106,7 +106,10 @@ def _complete(words: list[str], takes_ids: dict[str, bool]) -> int:
         return 0
     os.environ.update(asked.variables)
     line = CommandLine(asked.verb, (), asked.words, shows_only=True, multirun=False)
-    return _compose(line, Call(asked.verb, (), "", asked.words))
+    try:
+        return _compose(line, Call(asked.verb, (), "", asked.words))
+    except UsageError:  # what is wrong with the line is told when it is run
+        return 0
 
 
 def _compose(line: CommandLine, call: Call) -> int:

@@ -61,7 +61,7 @@ def _lay_mine(moment: str) -> None:
     if moment == IN_VALIDATION:
         from jobs.node import attention
 
-        attention.validate = lambda *_: _die()  # type: ignore[assignment] # likewise
+        vars(attention)["validate"] = lambda *_: _die()
 
 
 def _die() -> None:

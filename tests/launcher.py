@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,10 +66,13 @@ class Launcher:
                 if not any(word.startswith(f"{key}=") for word in words):
                     given.append(f"{key}={folder}")
         self._capsys.readouterr()
+        handlers = logging.root.handlers[:]
         try:
             code = launch.main(given)
         except SystemExit as ended:  # Hydra ends so after --version and --hydra-help
             code = int(ended.code or 0)
+        finally:
+            logging.root.handlers[:] = handlers  # --info adds one, for this test's stdout
         captured = self._capsys.readouterr()
         return Result(code, captured.out, captured.err)
 

@@ -7,10 +7,11 @@ ours. This one asks for the choices before it composes.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 from pathlib import Path
 
 from hydra import compose, initialize_config_dir
+from hydra._internal.hydra import Hydra
+from hydra._internal.utils import create_config_search_path
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.object_type import ObjectType
 from omegaconf import OmegaConf
@@ -59,13 +60,10 @@ def help_text(verb: str, words: Sequence[str], config_path: str) -> str:
         UsageError: `--config-dir` names no folder.
     """
     overrides = [word for word in words if not word.startswith("-") and "=" in word]
-    folders = [b for a, b in pairwise(words) if a == "--config-dir"]
-    for folder in folders:
-        if not Path(folder).is_dir():
-            raise UsageError(f"--config-dir must name a folder, got {folder}")
-    if folders:
-        overrides.append(f"hydra.searchpath=[{','.join(f'file://{f}' for f in folders)}]")
+    folders = [word.partition("=")[2] for word in words if word.startswith("--config-dir=")]
     with initialize_config_dir(config_path, version_base="1.3"):
+        if folders:
+            _add_folder(config_path, folders[0])
         loader = GlobalHydra.instance().config_loader()
         groups = {
             name: loader.get_group_options(name, ObjectType.CONFIG)
@@ -83,3 +81,13 @@ def help_text(verb: str, words: Sequence[str], config_path: str) -> str:
     lines.append(OmegaConf.to_yaml(config))
     lines.append(FOOTER)
     return "\n".join(lines)
+
+
+def _add_folder(config_path: str, folder: str) -> None:
+    """Does what `--config-dir` does in Hydra's own main, which `compose` cannot be asked for."""
+    if not Path(folder).is_dir():
+        raise UsageError(f"--config-dir must name a folder, got {folder}")
+    search_path = create_config_search_path(config_path)
+    search_path.prepend("command-line", f"file://{Path(folder).resolve()}", anchor="schema")
+    GlobalHydra.instance().clear()
+    Hydra.create_main_hydra2("app", search_path)

@@ -23,7 +23,7 @@ class CommandLine:
     Attributes:
         verb: The verb, `run` where none was given.
         ids: Job, point and sweep ids, `latest` and folders, in their order.
-        hydra: What goes to Hydra: overrides and flags, but for `--multirun`.
+        hydra: What goes to Hydra: flags but for `--multirun`, then overrides.
         shows_only: A flag asks Hydra to show something; the verb itself will not run.
         multirun: `--multirun` was given.
     """
@@ -68,27 +68,28 @@ def parse(words: Sequence[str], verbs: Mapping[str, bool]) -> CommandLine:
     rest = list(words)
     verb = rest.pop(0) if rest and rest[0] in verbs else DEFAULT_VERB
     ids: list[str] = []
-    hydra: list[str] = []
-    flags: set[Flag] = set()
+    overrides: list[str] = []
+    flags: dict[Flag, str] = {}
     seen: set[str] = set()
     while rest:
         word = rest.pop(0)
         if word.startswith("-"):
             flag, taken = take_flag(word, rest)
-            flags.add(flag)
-            hydra += taken
+            if flag in flags:
+                raise UsageError(f"{flag.name} must be given once, got it twice")
+            flags[flag] = taken
         elif word.startswith("~") or "=" in word:
             key = _key(word)
             if key in seen:
                 raise UsageError(f"{key} must be given once, got it twice; last: {word}")
             seen.add(key)
-            hydra.append(word)
+            overrides.append(word)
         elif looks_like_target(word):
             ids.append(word)
         else:
             raise UsageError(_unknown(word, verbs))
-    check_together(flags)
-    multirun = "--multirun" in hydra
+    check_together(set(flags))
+    multirun = "--multirun" in flags.values()
     if multirun and verb == DEFAULT_VERB:
         verb = MANY_VERB
     if ids and not verbs[verb]:
@@ -97,7 +98,7 @@ def parse(words: Sequence[str], verbs: Mapping[str, bool]) -> CommandLine:
     return CommandLine(
         verb=verb,
         ids=tuple(ids),
-        hydra=tuple(word for word in hydra if word != "--multirun"),
+        hydra=(*(word for word in flags.values() if word != "--multirun"), *overrides),
         shows_only=any(flag.shows for flag in flags),
         multirun=multirun,
     )

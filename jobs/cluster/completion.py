@@ -6,12 +6,13 @@ out of the line first; verbs and flags are suggested here.
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from jobs.cluster.command_line import DEFAULT_VERB
-from jobs.cluster.flags import FLAGS
+from jobs.cluster.flags import FLAGS, take_flag
 from jobs.cluster.ids import looks_like_target
 from jobs.errors import UsageError
 
@@ -70,17 +71,33 @@ def completion(
     partial = typed.pop() if typed and not rest[-1].isspace() else ""
     named = bool(typed) and typed[0] in verbs
     verb = typed.pop(0) if named else DEFAULT_VERB
-    if verbs[verb]:
-        typed = [word for word in typed if not looks_like_target(word)]
+    first = not named and not typed
+    flags, overrides = _apart(typed)
     suggestions: tuple[str, ...] = ()
     if partial.startswith("-"):
         suggestions = tuple(flag.name for flag in FLAGS if flag.name.startswith(partial))
-    elif not named and not typed and "=" not in partial and "query" in actions[0]:
+    elif first and "=" not in partial and actions[0].startswith("query"):
         suggestions = tuple(name for name in verbs if name.startswith(partial))
-    seen = " ".join(("python launch.py", *typed, partial))
+    seen = " ".join(("python launch.py", *overrides, partial))
     return Completion(
         verb=verb,
-        words=() if partial.startswith("-") else ("--shell-completion", actions[0]),
+        words=() if partial.startswith("-") else (*flags, "--shell-completion", actions[0]),
         variables={"COMP_LINE": seen, "COMP_POINT": str(len(seen))},
         suggestions=suggestions,
     )
+
+
+def _apart(typed: Sequence[str]) -> tuple[list[str], list[str]]:
+    """What was typed so far: flags that change what is offered, and overrides; no ids."""
+    flags: list[str] = []
+    overrides: list[str] = []
+    rest = list(typed)
+    while rest:
+        word = rest.pop(0)
+        if word.startswith("-"):
+            with contextlib.suppress(UsageError):  # a wrong flag is told when the line is run
+                taken = take_flag(word, rest)[1]
+                flags += [taken] if taken.startswith("--config-dir=") else []
+        elif not looks_like_target(word):
+            overrides.append(word)
+    return flags, overrides

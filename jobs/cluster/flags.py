@@ -21,7 +21,7 @@ class Flag:
         short: Its short name.
         takes: What its value must be, in words; None: it takes no value.
         choices: The values it takes, any if empty.
-        optional: Whether the value may be left out.
+        optional: Whether the value may be left out; then it is the first choice.
         shows: Whether Hydra then only shows something, and the verb does not run.
         needs: A flag without which it means nothing.
     """
@@ -62,7 +62,7 @@ _REFUSED = {
 }
 
 
-def take_flag(word: str, rest: list[str]) -> tuple[Flag, list[str]]:
+def take_flag(word: str, rest: list[str]) -> tuple[Flag, str]:
     """Reads one flag and its value.
 
     Args:
@@ -70,7 +70,7 @@ def take_flag(word: str, rest: list[str]) -> tuple[Flag, list[str]]:
         rest: The words after it; the flag's value is taken off.
 
     Returns:
-        The flag, and its words as Hydra takes them.
+        The flag, and the one word as which Hydra takes it, with its value.
 
     Raises:
         UsageError: An unknown flag, or a value that is missing, wrong or not wanted.
@@ -87,16 +87,16 @@ def take_flag(word: str, rest: list[str]) -> tuple[Flag, list[str]]:
     if flag.takes is None:
         if equals:
             raise UsageError(f"{name} must be given no value, got {value!r}")
-        return flag, [flag.name]
+        return flag, flag.name
     if not equals:
         if flag.optional and not (rest and rest[0] in flag.choices):
-            return flag, [flag.name]
+            return flag, f"{flag.name}={flag.choices[0]}"
         if not rest:
             raise UsageError(f"{name} must be given {flag.takes}, got nothing")
         value = rest.pop(0)
     if not value or (flag.choices and value not in flag.choices):
         raise UsageError(f"{name} must be given {flag.takes}, got {value!r}")
-    return flag, [flag.name, value]
+    return flag, f"{flag.name}={value}"
 
 
 def check_together(flags: set[Flag]) -> None:

@@ -41,7 +41,7 @@ def plan(asks: Sequence[Ask], call: Call) -> int:
         f"{len(made.points)} points: {len(made.runnable)} to run, "
         f"{len(made.unsupported)} known to be unsupported; nothing was started."
     )
-    out.print("Next: " + call.command.replace(" plan", " sweep", 1), markup=False)
+    out.print("Next: " + call.command.replace(" plan", " sweep", 1), markup=False, soft_wrap=True)
     return 0
 
 

@@ -35,7 +35,7 @@ def changed(valid: Run, changes: dict[str, Any]) -> Run:
     return config
 
 
-NAN, INFINITY = math.nan, math.inf
+NAN, INFINITY, TE = math.nan, math.inf, Backend.te
 
 
 @pytest.mark.parametrize(
@@ -85,9 +85,9 @@ NAN, INFINITY = math.nan, math.inf
             {
                 "backend": Backend.te,
                 "benchmark.enabled": False,
-                "benchmark.min_bprop_speedup": 1.1,
+                "benchmark.min_bprop_speedup": 2.0,
             },
-            "benchmark.min_bprop_speedup must be null where nothing is timed, got 1.1; use bench",
+            "benchmark.min_bprop_speedup must be null where nothing is timed, got 2.0; use",
         ),
         (
             {"benchmark.min_fprop_speedup": 1.1},
@@ -106,7 +106,7 @@ NAN, INFINITY = math.nan, math.inf
         ({"cluster.container.image": "i"}, "cluster.container.image must be null with a local"),
         (
             {"cluster.setup": ["x"]},
-            "cluster.setup must be empty with a local cluster, got 'x'; ty",
+            "cluster.setup must be empty with a local cluster, got 'x'",
         ),
         ({"launch.points_per_job": 0}, "launch.points_per_job must be at least 1, got 0"),
         ({"launch.retries": -1}, "launch.retries must be at least 0, got -1"),

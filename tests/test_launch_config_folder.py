@@ -1,0 +1,139 @@
+"""A user's own files, in a folder outside the checkout, are seen by everything that takes them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.fake_node import install
+from tests.launcher import Launcher
+
+FILES = {
+    "shape/mine.yaml": "{batch: 2, seq_len: 128, hidden: 256, num_heads: 4}",
+    "gpu/rtx.yaml": '{matches: [RTX], compute_capability: "12.0"}',
+    "cluster/ours.yaml": "{scheduler: slurm, partition: fast}",
+    "grid/two.yaml": "{axes: {shape: [tiny, mine]}}",
+}
+NEAR = {"shape": "mini", "gpu": "rtxx", "cluster": "ourz", "grid": "tvo"}
+OWN = {file.partition("/")[0]: Path(file).stem for file in FILES}
+
+
+def fill(folder: Path, files: dict[str, str] = FILES) -> Path:
+    """Writes a config folder."""
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    return folder
+
+
+@pytest.fixture(params=["MXFP8_CONFIG_DIR", "XDG_CONFIG_HOME", "~/.config", "--config-dir"])
+def flags(
+    request: pytest.FixtureRequest, launcher: Launcher, monkeypatch: pytest.MonkeyPatch
+) -> list[str]:
+    """The four ways to name the folder; the flags that the command needs for it."""
+    folder = launcher.home / "elsewhere" / "mxfp8-attention"
+    if request.param == "~/.config":
+        folder = launcher.home / ".config" / "mxfp8-attention"
+    elif request.param == "--config-dir":
+        fill(folder)
+        return [f"--config-dir={folder}"]
+    else:
+        named = folder if request.param == "MXFP8_CONFIG_DIR" else folder.parent
+        monkeypatch.setenv(request.param, str(named))
+    fill(folder)
+    return []
+
+
+def test_every_verb_message_help_and_completion_sees_it(
+    launcher: Launcher, flags: list[str], tmp_path: Path
+) -> None:
+    python = f"cluster.python={install(tmp_path)}"
+    assert launcher("run", "shape=mine", python, *flags).code == 0
+    (record,) = launcher.records()
+    assert record.config["shape"]["name"] == "mine"
+    assert record.config["shape"]["batch"] == 2
+
+    shown = launcher("plan", "grid=two", "gpu=rtx", "cluster=ours", "recipe=bf16", *flags)
+    assert shown.code == 0, shown.err
+    assert "shape=tiny" in shown.out
+    assert "shape=mine" in shown.out
+
+    for group, wrong in NEAR.items():
+        refused = launcher("sweep", f"{group}={wrong}", *flags).refusal()
+        assert refused.endswith(f"got '{wrong}'; did you mean {OWN[group]}?"), refused
+
+    helped = launcher("sweep", "--help", *flags).out
+    for group, choice in OWN.items():
+        (listed,) = (row for row in helped.splitlines() if row.startswith(f"  {group}="))
+        assert choice in listed.partition("=")[2].split("|")
+        line = " ".join(["python launch.py sweep", *flags, f"{group}={choice[:2]}"])
+        assert launcher.complete(line) == [f"{group}={choice}"]
+
+
+def test_a_sweep_runs_its_shape_and_its_grid(
+    launcher: Launcher, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("MXFP8_CONFIG_DIR", str(fill(tmp_path / "own")))
+    assert launcher("sweep", "grid=two", f"cluster.python={install(tmp_path)}").code == 0
+    names = [point.config["shape"]["name"] for point in launcher.ledger().plan()]
+    assert names == ["tiny", "mine"]
+
+
+def test_it_adds_choices_and_hides_none(
+    launcher: Launcher, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("MXFP8_CONFIG_DIR", str(fill(tmp_path, {"shape/tiny.yaml": "{batch: 9}"})))
+    shown = launcher("--cfg", "job", "--package", "shape")
+    assert "batch: 1\n" in shown.out
+
+
+def test_a_folder_that_is_named_must_be_there(
+    launcher: Launcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MXFP8_CONFIG_DIR", "/nope")
+    for words in (["plan"], ["sweep", "--help"], ["--cfg", "job"]):
+        sentence = launcher(*words).refusal()
+        assert sentence == "MXFP8_CONFIG_DIR must name a folder, got /nope; make it or unset it"
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("a: [", "{folder}/shape/mine.yaml, line 1, must be YAML, got: "),
+        (
+            "seq_len: 1\nseq_len: 2",
+            "{folder}/shape/mine.yaml, line 2, must be YAML, got: found",
+        ),
+        ("seq_len: many", "shape/mine.yaml: shape.seq_len must be an integer, got 'many'"),
+        ("nope: 1", "shape/mine.yaml: shape.nope is no key of shape; known: attn_mask"),
+        ("[1]", "shape/mine.yaml: a key must be a mapping of keys, got a list"),
+        ("seq_len: 128", "shape.hidden must be given, got nothing"),
+        ("defaults: [nope]", "the configuration 'shape/nope' is not there; --info searchpath"),
+        ("{seq_len: 128, hidden: 0, num_heads: 4}", "shape.hidden must be at least 1, got 0"),
+    ],
+    ids=lambda value: value[:12],
+)
+@pytest.mark.parametrize("words", [["shape=mine"], ["sweep", "shape=tiny,mine"]], ids=" ".join)
+def test_a_mistake_in_it_is_told_in_one_line(
+    launcher: Launcher,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    words: list[str],
+    text: str,
+    sentence: str,
+) -> None:
+    folder = fill(tmp_path / "own", {"shape/mine.yaml": text})
+    monkeypatch.setenv("MXFP8_CONFIG_DIR", str(folder))
+    told = launcher(*words).refusal()
+    assert told.startswith(sentence.format(folder=folder))
+    assert not launcher.runs_dir.exists()
+
+
+def test_a_file_that_is_no_text_is_told(
+    launcher: Launcher, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    folder = fill(tmp_path / "own", {"shape/mine.yaml": ""})
+    (folder / "shape" / "mine.yaml").write_bytes(b"\xff\xfe")
+    monkeypatch.setenv("MXFP8_CONFIG_DIR", str(folder))
+    assert launcher("shape=mine").refusal().startswith("a configuration file must be UTF-8 text")

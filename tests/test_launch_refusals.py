@@ -1,0 +1,129 @@
+"""A user's mistake is one line on stderr and exit code 2, before anything starts."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.launcher import Launcher
+
+ROOT = Path(__file__).parents[1]
+
+REFUSALS = [
+    # values
+    ("shape.num_heads=0", "shape.num_heads must be at least 1, got 0"),
+    ("tolerance.upper_factor=-1", "tolerance.upper_factor must be at least 0, got -1.0"),
+    ("shape.seq_len=abc", "shape.seq_len must be an integer, got 'abc'"),
+    ("shape.seq_len=1e3", "shape.seq_len must be an integer, got '1e3'"),
+    ("shape.seq_len=true", "shape.seq_len must be an integer, got 'true'"),
+    ("shape.seq_len=null", "shape.seq_len must have a value, got 'null'"),
+    ("shape.init_std=nan", "shape.init_std must be a finite number, got nan"),
+    ("shape.bias=maybe", "shape.bias must be true or false, got 'maybe'"),
+    ("shape.projection=both", "shape.projection must be one of fused, split, got 'both'"),
+    ("shape.qkv_format=thd", "shape.qkv_format must be sbhd, got thd: the path through linear"),
+    ("gpu.matches=B200", "gpu.matches must be a list, as in [a,b], got 'B200'"),
+    ("recipe.name=bf16", "recipe.name must fit the other keys of recipe, got bf16; use recipe=b"),
+    ("recipe.fp8_dpa=x", "recipe.fp8_dpa must be true or false, got 'x'"),
+    ("backend=cuda", "backend must be one of te, emulated, got 'cuda'"),
+    ("runs_dir=", "runs_dir must name a folder, got ''; leave it out for runs/"),
+    ("shape.seq_len=${nope}", "shape.seq_len must refer to a key that exists, got Interpolation"),
+    ("cluster.setup=[env]", "cluster.setup must be empty with a local cluster, got 'env'; type"),
+    # keys and choices
+    ("shape.nope=1", "shape.nope is no key of shape; known: attn_mask, batch"),
+    ("shap=tiny", "shap is no key; did you mean shape?; known: allow_unsupported, backend"),
+    ("+new=1", "new is no key; known: allow_unsupported, backend"),
+    ("++shape.new=1", "shape.new is no key; known: attn_mask, batch"),
+    ("recipe=bf16 recipe.fp8_dpa=true", "recipe.fp8_dpa is no key of recipe; known: name"),
+    ("tolerance.atol=1", "tolerance.atol is no key of tolerance; known: bf16_rel_l2"),
+    ("shape=tinny", "shape must be one of dsv2_lite, dsv3, dsv3_model, hopper_fp8, kimi_k2, tiny, "
+     "got 'tinny'; did you mean tiny?"),
+    ("shape=", "shape must be one of dsv2_lite"),
+    ("shape=null", "shape must be the name of one of its choices, got null"),
+    ("shape=[tiny,dsv3]", "shape must have one value, got [tiny,dsv3]; to run several: python"),
+    ("shape=tiny shape=dsv3", "shape must be given once, got it twice; last: shape=dsv3"),
+    ("shape.seed=1 +shape.seed=2", "shape.seed must be given once, got it twice; last: +shape"),
+    ("~shape", "shape.name must be given, got nothing"),
+    ("~shape.seq_len", "shape.seq_len must stay, got ~shape.seq_len; set it instead"),
+    ("=1", "=1 must read key=value, got no key"),
+    ("a=b=c", "a=b=c must read key=value, got a word that cannot be parsed; quote it"),
+    ("shape.seq_len=128,256", "shape.seq_len=128,256 must have one value with this verb; to run"),
+    ("collect latest shape=tiny", "shape is no key here; --cfg job shows every key"),
+    # sweeps: every point is checked before the first one starts
+    ("plan shape.seq_len=128,256,0", "shape.seq_len must be at least 1, got 0"),
+    ("sweep shape.seq_len=128,256,abc", "shape.seq_len must be an integer, got 'abc'"),
+    ("--multirun recipe=bf16,mxfp9", "recipe must be one of bf16, fp8_block, fp8_current, "),
+    ("sweep shape.seq_len=128,128", "shape.seq_len must name each value once, got 128 twice"),
+    ("sweep recipe=mxfp8,mxfp8", "recipe must name each value once, got mxfp8 twice"),
+    ("sweep shape.seq_len=128,0128", "shape.seq_len=128 and shape.seq_len=0128 make the same p"),
+    ("sweep recipe=null,bf16", "recipe must be the name of one of its choices, got null,bf16"),
+    ("sweep shape.seq_len=glob(*)", "shape.seq_len must have at least one value, got none"),
+    ("sweep shape.seq_len=interval(1,2)", "shape.seq_len must list its values, got shape.seq_len"),
+    ("sweep grid=smoke,none", "grid must have one value for the whole sweep, got grid=smoke,none"),
+    ("sweep grid=nope", "grid must be one of models, none, seq_len, smoke, got 'nope'"),
+    ("sweep runs_dir=a,b", "runs_dir must have one value for the whole sweep, got runs_dir=a,b"),
+    ("sweep cluster=local,slurm", "cluster must be one for the whole sweep, got local, slurm"),
+    ("sweep launch.retries=1,2", "launch.retries=1 and launch.retries=2 make the same point: wh"),
+    ("sweep +grid.axes.batch=[1,2]", "batch is no key; known: allow_unsupported, backend"),
+    # verbs, ids and flags
+    ("swep", "'swep' must be a verb, an id or key=value, got none of them; did you mean sweep?"),
+    ("shape=tiny plan", "plan must come first, as in: python launch.py plan ..."),
+    ("plan 14", "plan must be given no id, got 14; these take ids: "),
+    ("collect", "collect must be given ids, got none; for the newest sweep: latest"),
+    ("--multirn", "--multirn is no flag; did you mean --multirun?; flags: --help"),
+    ("--cfg jobs", "--cfg must be given one of job, hydra, all, got 'jobs'"),
+    ("--cfg job --info", "--cfg must be used alone, got --info too"),
+    ("--resolve", "--resolve must be used with --cfg, got it alone"),
+    ("--help=3", "--help must be given no value, got '3'"),
+    ("--config-dir=/nope/x", "Additional config directory '/nope/x' not found"),
+    ("--config-name=plan", "--config-name cannot be used here: every verb has its own primary"),
+    ("--experimental-rerun=x", "--experimental-rerun cannot be used here: a point's record holds"),
+    ("doctor -m", "doctor must run once, got --multirun; these take many: plan, sweep"),
+    ("hydra/sweeper=basic", "hydra/sweeper must be left as it is: Hydra only composes here, it "),
+    ("hydra.run.dir=x", "hydra.run.dir must be left as it is: Hydra only composes here, it runs"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("words", "sentence"), REFUSALS, ids=[words for words, _ in REFUSALS])
+def test_a_mistake_is_one_line_and_starts_nothing(
+    launcher: Launcher, words: str, sentence: str
+) -> None:
+    assert launcher(*words.split()).refusal().startswith(sentence)
+    assert not launcher.runs_dir.exists()
+    assert list(launcher.cwd.iterdir()) == []
+
+
+def test_each_problem_of_a_command_has_a_line(launcher: Launcher) -> None:
+    result = launcher("shape.num_heads=0", "shape.batch=0")
+    assert result.code == 2
+    assert result.err.splitlines() == [
+        "launch.py: shape.batch must be at least 1, got 0",
+        "launch.py: shape.num_heads must be at least 1, got 0",
+    ]
+
+
+@pytest.mark.parametrize("below", ["file", "file/deeper"])
+def test_a_runs_dir_that_cannot_be_made_is_told(launcher: Launcher, below: str) -> None:
+    (launcher.cwd / "file").touch()
+    sentence = launcher(f"runs_dir={below}").refusal()
+    assert sentence.startswith(
+        f"runs_dir must be a folder that can be written, got {launcher.cwd}"
+    )
+
+
+def test_the_process_ends_with_2_one_line_and_no_traceback(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, ROOT / "launch.py", "shape.num_heads=0", f"runs_dir={tmp_path}/runs"],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={"PATH": os.environ["PATH"], "HOME": str(tmp_path)},
+        check=False,
+    )
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr == "launch.py: shape.num_heads must be at least 1, got 0\n"
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,134 @@
+"""What the command line shows of itself: help, configuration, information, completion."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from omegaconf import OmegaConf
+
+from launch import VERBS
+from tests.launcher import Launcher
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_help_tells_the_verbs_the_choices_and_the_keys(launcher: Launcher, verb: str) -> None:
+    result = launcher(verb, "--help")
+    assert (result.code, result.err) == (0, "")
+    for name in VERBS:
+        assert f"\n  {name} " in result.out
+    assert f"Configuration of {verb} (any of it as key=value):" in result.out
+    assert "~/.config/mxfp8-attention/" in result.out
+    assert f"runs_dir: {launcher.runs_dir}" in result.out
+    if VERBS[verb].points:
+        assert "  shape=dsv2_lite|dsv3|" in result.out
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_cfg_job_is_the_verb_s_whole_configuration(launcher: Launcher, verb: str) -> None:
+    result = launcher(verb, "--cfg", "job", "--resolve")
+    assert (result.code, result.err) == (0, "")
+    config = OmegaConf.create(result.out)
+    assert config.runs_dir == str(launcher.runs_dir)
+    assert ("grid" in config) == VERBS[verb].many
+    assert "hydra" not in config
+
+
+def test_multirun_shows_the_configuration_of_sweep(launcher: Launcher) -> None:
+    shown = OmegaConf.create(launcher("--multirun", "--cfg", "job").out)
+    assert shown.grid.name == "smoke"
+
+
+@pytest.mark.parametrize("words", [["--info"], ["plan", "--info", "defaults"]], ids=" ".join)
+def test_info_shows_and_runs_nothing(launcher: Launcher, words: list[str]) -> None:
+    result = launcher(*words)
+    assert (result.code, result.err) == (0, "")
+    assert "shape" in result.out
+    assert not launcher.runs_dir.exists()
+
+
+def test_version_and_hydra_help_end_with_0(launcher: Launcher) -> None:
+    assert launcher("--version").code == 0
+    assert launcher("--hydra-help").code == 0
+
+
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [
+        ("python launch.py shape=ti", ["shape=tiny"]),
+        ("python launch.py plan shape=dsv3_", ["shape=dsv3_model"]),
+        (".venv/bin/python3.11 /somewhere/launch.py plan grid=se", ["grid=seq_len"]),
+        ("python launch.py sweep recipe=bf16 recipe.fp8", []),
+        ("python launch.py sweep recipe.fp8", ["recipe.fp8_dpa="]),
+        ("python launch.py --multirun shape=kim", ["shape=kimi_k2"]),
+        ("python launch.py doctor cluster=dl", ["cluster=dlcluster"]),
+        ("python launch.py collect latest 14_2 rep", ["report="]),
+        ("python launch.py collect s-20260101-000000-abcdef runs", ["runs_dir="]),
+        ("python launch.py swe", ["sweep"]),
+        ("python launch.py plan --con", ["--config-dir"]),
+        ("python launch.py plan swe", []),
+        ("python launch.py plan --config-dir=/nope shape=ti", []),
+        ("python launch.py plan shape=nope gpu=gb3", ["gpu=gb300"]),
+    ],
+)
+def test_completion_offers_keys_choices_verbs_and_flags(
+    launcher: Launcher, line: str, offered: list[str]
+) -> None:
+    assert launcher.complete(line) == offered
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_completes(launcher: Launcher, verb: str) -> None:
+    assert launcher.complete(f"python launch.py {verb} runs_") == ["runs_dir="]
+
+
+def test_flags_may_stand_anywhere(launcher: Launcher) -> None:
+    words = ("shape=dsv3", "-c", "job", "recipe=bf16", "-p", "shape", "shape.seq_len=256")
+    result = launcher("plan", *words)
+    assert result.code == 0, result.err
+    assert "seq_len: 256\nhidden: 16384\n" in result.out
+
+
+def test_the_cursor_may_stand_within_the_line(
+    launcher: Launcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    line = "python launch.py plan shape=ti recipe=mxfp8"
+    monkeypatch.setenv("COMP_LINE", line)
+    monkeypatch.setenv("COMP_POINT", str(line.index(" recipe")))
+    assert launcher("-sc", "query=bash").out.split() == ["shape=tiny"]
+
+
+@pytest.mark.parametrize("words", ["-sc", "-sc install=tcsh", "-sc remove=bash"])
+def test_an_unknown_shell_is_told(launcher: Launcher, words: str) -> None:
+    told = launcher(*words.split()).refusal()
+    assert told.startswith("-sc must be given install, uninstall or query=SHELL with one of bash")
+
+
+def test_bash_completes_with_what_it_was_given(tmp_path: Path) -> None:
+    bash = shutil.which("bash")
+    if bash is None:
+        pytest.skip("bash is not installed here")
+    line = "python launch.py plan shape=ti"
+    script = f"""
+        eval "$(python launch.py -sc install=bash)"
+        COMP_LINE={shlex.quote(line)} COMP_POINT={len(line)} COMP_CWORD=3
+        hydra_bash_completion
+        echo "offered: ${{COMPREPLY[*]}}"
+    """
+    bin_folder = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    done = subprocess.run(
+        [bash, "--norc", "-c", script],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env={"PATH": bin_folder, "HOME": str(tmp_path)},
+        check=False,
+    )
+    assert done.stdout == "offered: shape=tiny\n", done.stderr
