@@ -1,38 +1,26 @@
-"""Faults planted in the emulated MXFP8 path, and what each tolerance makes of them.
-
-`python -m tests.mxfp8_attention.mutants` prints the table of docs/numerics.md.
-"""
+"""Faults that can be planted in the emulated MXFP8 path."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 
 import torch
 from torch import Tensor
 
-from conf.schema import Bf16Recipe, CalibratedTolerance, MxFp8Recipe, SeedTolerance, Shape
+from conf.schema import Bf16Recipe, MxFp8Recipe, Shape
 from mxfp8_attention import emulation_rounding as rounding
-from mxfp8_attention.calibrate import shipped_shapes
 from mxfp8_attention.emulation import EmulatedPath
 from mxfp8_attention.emulation_attention import AttentionMask
 from mxfp8_attention.emulation_attention_numerics import BF16_NUMERICS
 from mxfp8_attention.emulation_linear import EmulatedLinear, linear_numerics
-from mxfp8_attention.errors import step_errors
-from mxfp8_attention.gates import RECIPE_ARM, Verdict, judge
-from mxfp8_attention.model import Case, make_case
+from mxfp8_attention.model import Case
 from mxfp8_attention.mxfp8 import Fp8Format, fake_quantize, quantize
-from mxfp8_attention.prediction import Prediction
-from mxfp8_attention.predictions import predict
-from mxfp8_attention.reference import ReferencePath
 from mxfp8_attention.rope import RopeTables, rope_tables
-from mxfp8_attention.stages import stage_errors, staged_step
 
 RECIPE = MxFp8Recipe()
-# Both initialisations of the dsv3 shape, by what softmax makes of them: even, and nearly one-hot.
-INIT_STDS = {"even": 0.0625, "one-hot": 0.18}
 HEAD = 1
 """The head that loses something where one does."""
 
@@ -270,86 +258,3 @@ MUTANTS = (
     Mutant("BF16 output layer where MXFP8 was asked", _bf16_output_layer),
     Mutant("delta left out of dS", _delta_left_out),
 )
-
-
-@dataclass(frozen=True)
-class Judgement:
-    """What the tolerances say of one path.
-
-    Attributes:
-        path: Tensors that miss `calibrated` over the whole path.
-        stage: Tensors that miss `calibrated` in their own stage.
-        seed: Tensors with an element outside the seed's atol and rtol.
-        moved: The largest distance of a tensor from the sound arm's, in units of the error that
-            the sound arm is expected to have: up to 1 it is no more than rounding.
-        moved_tensor: That tensor.
-    """
-
-    path: list[str]
-    stage: list[str]
-    seed: list[str]
-    moved: float
-    moved_tensor: str
-
-
-@dataclass(frozen=True)
-class Bench:
-    """One initialisation, with all that judging needs."""
-
-    case: Case
-    reference: dict[str, Tensor]
-    bf16: dict[str, Tensor]
-    sound: dict[str, Tensor]
-    prediction: Prediction
-
-
-@cache
-def bench(init: str) -> Bench:
-    """The tiny shape with one initialisation."""
-    shape = dataclasses.replace(shipped_shapes()["tiny"], init_std=INIT_STDS[init])
-    case = make_case(shape, "cpu")
-    return Bench(
-        case=case,
-        reference=ReferencePath(case).step(),
-        bf16=EmulatedPath(Bf16Recipe(), case).step(),
-        sound=EmulatedPath(RECIPE, case).step(),
-        prediction=predict(shape, RECIPE, "cpu", 4),
-    )
-
-
-def judgement(init: str, plant: Fault = lambda path: None) -> Judgement:
-    """Plant a fault and ask both tolerances.
-
-    Args:
-        init: even or one-hot.
-        plant: The fault; none by default.
-
-    Returns:
-        What they say.
-    """
-    on = bench(init)
-    path = MutantPath(on.case)
-    plant(path)
-    staged = staged_step(path)
-    tensors = {name: staged[name] for name in on.reference}
-    shape, seed = on.case.shape, SeedTolerance()
-    against_bf16 = step_errors(tensors, on.bf16, shape, atol=seed.atol, rtol=seed.rtol)
-    say = partial(judge, arm=RECIPE_ARM, prediction=on.prediction)
-    calibrated = CalibratedTolerance()
-    against_fp32 = step_errors(tensors, on.reference, shape)
-    distances = {
-        name: error.rel_l2 / on.prediction.tensors[name].recipe.rel_l2
-        for name, error in step_errors(tensors, on.sound, shape).items()
-    }
-    farthest = max(distances, key=lambda name: distances[name])
-    return Judgement(
-        path=_missed(say(calibrated, reference="fp32", errors=against_fp32)),
-        stage=_missed(say(calibrated, reference="stage", errors=stage_errors(path, staged))),
-        seed=_missed(say(seed, reference="bf16", errors=against_bf16)),
-        moved=distances[farthest],
-        moved_tensor=farthest,
-    )
-
-
-def _missed(verdicts: list[Verdict]) -> list[str]:
-    return [verdict.tensor for verdict in verdicts if verdict.passed is False]

@@ -1,0 +1,163 @@
+"""Judges planted faults by every tolerance, and writes the table of docs/numerics.md.
+
+`python -m tests.mxfp8_attention.mutant_table docs/numerics.md` rewrites the table there.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from dataclasses import dataclass
+from functools import cache, partial
+from pathlib import Path
+
+from torch import Tensor
+
+from conf.schema import Bf16Recipe, CalibratedTolerance, SeedTolerance
+from mxfp8_attention.calibrate import shipped_shapes
+from mxfp8_attention.emulation import EmulatedPath
+from mxfp8_attention.errors import step_errors
+from mxfp8_attention.gates import RECIPE_ARM, Verdict, judge
+from mxfp8_attention.model import Case, make_case
+from mxfp8_attention.numerics_tables import in_markers, markdown
+from mxfp8_attention.prediction import Prediction
+from mxfp8_attention.predictions import predict
+from mxfp8_attention.reference import ReferencePath
+from mxfp8_attention.stages import stage_errors, staged_step
+from tests.mxfp8_attention.mutants import MUTANTS, RECIPE, Fault, MutantPath
+
+# The dsv3 shape's two initialisations by what softmax makes of them: even, and nearly one-hot.
+INIT_STDS = {"even": 0.0625, "one-hot": 0.18}
+OUTPUT = "out"
+"""What the seed's own test compared."""
+
+
+def sound(path: MutantPath) -> None:
+    """No fault."""
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What the tolerances say of one path.
+
+    Attributes:
+        path: Tensors that miss `calibrated` over the whole path.
+        stage: Tensors that miss `calibrated` in their own stage.
+        seed: Tensors with an element outside the seed's atol and rtol.
+        moved: The largest distance of a tensor from the sound arm's, in units of the error that
+            the sound arm is expected to have: up to 1 it is no more than rounding.
+        moved_tensor: That tensor.
+    """
+
+    path: list[str]
+    stage: list[str]
+    seed: list[str]
+    moved: float
+    moved_tensor: str
+
+
+@dataclass(frozen=True)
+class Bench:
+    """One initialisation, with all that judging needs."""
+
+    case: Case
+    reference: dict[str, Tensor]
+    bf16: dict[str, Tensor]
+    sound: dict[str, Tensor]
+    prediction: Prediction
+
+
+@cache
+def bench(init: str) -> Bench:
+    """The tiny shape with one initialisation."""
+    shape = dataclasses.replace(shipped_shapes()["tiny"], init_std=INIT_STDS[init])
+    case = make_case(shape, "cpu")
+    return Bench(
+        case=case,
+        reference=ReferencePath(case).step(),
+        bf16=EmulatedPath(Bf16Recipe(), case).step(),
+        sound=EmulatedPath(RECIPE, case).step(),
+        prediction=predict(shape, RECIPE, "cpu", 4),
+    )
+
+
+@cache
+def judgement(init: str, plant: Fault = sound) -> Judgement:
+    """Plant a fault and ask both tolerances.
+
+    Args:
+        init: even or one-hot.
+        plant: The fault; `sound` by default.
+
+    Returns:
+        What they say.
+    """
+    on = bench(init)
+    path = MutantPath(on.case)
+    plant(path)
+    staged = staged_step(path)
+    tensors = {name: staged[name] for name in on.reference}
+    shape, seed = on.case.shape, SeedTolerance()
+    against_bf16 = step_errors(tensors, on.bf16, shape, atol=seed.atol, rtol=seed.rtol)
+    say = partial(judge, arm=RECIPE_ARM, prediction=on.prediction)
+    calibrated = CalibratedTolerance()
+    against_fp32 = step_errors(tensors, on.reference, shape)
+    distances = {
+        name: error.rel_l2 / on.prediction.tensors[name].recipe.rel_l2
+        for name, error in step_errors(tensors, on.sound, shape).items()
+    }
+    farthest = max(distances, key=lambda name: distances[name])
+    return Judgement(
+        path=_missed(say(calibrated, reference="fp32", errors=against_fp32)),
+        stage=_missed(say(calibrated, reference="stage", errors=stage_errors(path, staged))),
+        seed=_missed(say(seed, reference="bf16", errors=against_bf16)),
+        moved=distances[farthest],
+        moved_tensor=farthest,
+    )
+
+
+def _missed(verdicts: list[Verdict]) -> list[str]:
+    return [verdict.tensor for verdict in verdicts if verdict.passed is False]
+
+
+def table() -> str:
+    """The table of docs/numerics.md: every fault, with both initialisations."""
+    head = ["fault", *(f"{what} ({init})" for init in INIT_STDS for what in _COLUMNS)]
+    rows = [("none", sound), *((mutant.name, mutant.plant) for mutant in MUTANTS)]
+    return markdown(
+        head,
+        [
+            [name, *(cell for init in INIT_STDS for cell in _cells(judgement(init, plant)))]
+            for name, plant in rows
+        ],
+    )
+
+
+_COLUMNS = ("moves", "path", "stage", "seed", "seed, out alone")
+
+
+def _cells(found: Judgement) -> list[str]:
+    return [
+        f"{found.moved:.1f}",
+        _caught(found.path),
+        _caught(found.stage),
+        _caught(found.seed),
+        _caught([name for name in found.seed if name == OUTPUT]),
+    ]
+
+
+def _caught(tensors: list[str]) -> str:
+    return f"caught ({len(tensors)})" if tensors else "-"
+
+
+def main(arguments: list[str]) -> int:
+    """Rewrite the table in a document."""
+    (name,) = arguments
+    document = Path(name)
+    text = document.read_text(encoding="utf-8")
+    document.write_text(in_markers(text, "mutants", table()), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,98 @@
+"""A gate counts only if it catches faults: every one that moves a result by more than rounding."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.mxfp8_attention.mutant_table import INIT_STDS, Judgement, judgement
+from tests.mxfp8_attention.mutants import MUTANTS, Mutant
+
+each_init = pytest.mark.parametrize("init", INIT_STDS)
+each_mutant = pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+LISTED = {mutant.name: mutant for mutant in MUTANTS}
+
+# A power-of-two scale moves no mantissa: unless a value is 2^14 times smaller than the largest of
+# its block, it is rounded to the same three bits whichever block it lies in, once or twice.
+SAME_NUMBERS = (
+    "Q, K, V quantized along the wrong axis",
+    "double quantization in the linear layers",
+    "double quantization in attention",
+)
+
+
+def caught(found: Judgement) -> bool:
+    """Whether `calibrated` fails it."""
+    return bool(found.path or found.stage)
+
+
+@each_init
+def test_a_sound_path_passes(init: str) -> None:
+    found = judgement(init)
+    assert (found.path, found.stage, found.moved) == ([], [], 0)
+
+
+@each_init
+@each_mutant
+def test_calibrated_catches_whatever_moves_a_result_by_more_than_rounding(
+    mutant: Mutant, init: str
+) -> None:
+    found = judgement(init, mutant.plant)
+    assert caught(found) or found.moved <= 1
+
+
+@each_init
+@pytest.mark.parametrize("name", SAME_NUMBERS)
+def test_what_leaves_the_numbers_as_they_are_cannot_be_caught(name: str, init: str) -> None:
+    found = judgement(init, LISTED[name].plant)
+    assert found.moved < 0.05
+    assert not caught(found)
+
+
+def test_nothing_else_escapes_but_e5m2_probabilities_of_a_one_hot_softmax() -> None:
+    """There P is 0 or 1, and both formats hold that."""
+    escaped = {
+        (mutant.name, init)
+        for init in INIT_STDS
+        for mutant in MUTANTS
+        if mutant.name not in SAME_NUMBERS and not caught(judgement(init, mutant.plant))
+    }
+    assert escaped == {("E5M2 for P", "one-hot")}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "BF16 attention where MXFP8 was asked",
+        "E5M2 for gradients",
+        "softmax scale of the nope width",
+        "rotary key's gradient from head 0 alone",
+    ],
+)
+def test_only_a_single_stage_shows_some_faults(name: str) -> None:
+    found = judgement("one-hot", LISTED[name].plant)
+    assert found.path == []
+    assert found.stage
+
+
+@each_init
+def test_the_seeds_tolerance_fails_a_sound_path_whose_gradients_are_sums_over_tokens(
+    init: str,
+) -> None:
+    assert {"dqkv_weight", "dqkv_bias", "dout_weight"} <= set(judgement(init).seed)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "RoPE off by one position",
+        "K's RoPE alone off by one position",
+        "rotary key's gradient from head 0 alone",
+        "softmax scale of the nope width",
+        "dQ of one head lost",
+        "delta left out of dS",
+        "E5M2 for x",
+        "BF16 attention where MXFP8 was asked",
+    ],
+)
+def test_the_seeds_tolerance_on_the_output_alone_lets_real_faults_through(name: str) -> None:
+    assert "out" not in judgement("even", LISTED[name].plant).seed
