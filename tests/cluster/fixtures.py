@@ -5,12 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.cluster.daemons import missing_requirement
 from tests.cluster.launching import SlurmUser
 from tests.cluster.slurm import SlurmCluster
+
+if TYPE_CHECKING:  # a plugin itself: pytest must be the first to import it
+    from tests.launcher import Launcher
 
 
 @pytest.fixture(scope="session")
@@ -41,3 +45,9 @@ def slurm_env(slurm_cluster: SlurmCluster, monkeypatch: pytest.MonkeyPatch) -> S
 def slurm_user(slurm_cluster: SlurmCluster, tmp_path: Path) -> SlurmUser:
     """A user of the session's cluster, with a runs folder of its own."""
     return SlurmUser(slurm_cluster, tmp_path)
+
+
+@pytest.fixture
+def slurm_launcher(launcher: Launcher, slurm_env: SlurmCluster) -> Launcher:
+    """launch.py in this process, on the session's cluster: quick, for what asks or is refused."""
+    return launcher
