@@ -32,6 +32,8 @@ DSV3 = Shape(4096, 1, 128)
 # Lengths and head counts between which the share of the bandwidth must not fall off.
 OTHER_SHAPES = tuple(Shape(seq_len, 4, heads) for seq_len in (512, 32768) for heads in (16, 64))
 
+FEW_HEADS = Shape(32768, 4, 16)
+
 # The least share of the copy bandwidth at DSV3.
 KERNEL_GOALS = {
     "q_fprop_inplace": 0.75,
@@ -168,16 +170,17 @@ def totals(rows: dict[str, dict[str, float]], copy: float) -> dict[str, dict[str
     return result
 
 
-def compare_candidates(copy: float) -> dict[str, dict[str, float]]:
-    """Time every way to cut each kernel's work at DSV3; print the best of each first."""
+def compare_candidates(shape: Shape, copy: float) -> dict[str, dict[str, float]]:
+    """Time every way to cut each kernel's work; print the best of each first."""
     result = {}
     for kernel in KERNELS:
         shares = {}
         for tile in CANDIDATES:
-            row = kernel_row(kernel, DSV3, copy, tile)
-            shares[f"{tile.heads} heads {tile.num_warps} warps"] = row["share"]
-            torch.cuda.empty_cache()
-        shares["by rule"] = kernel_row(kernel, DSV3, copy)["share"]
+            if tile.heads <= shape.heads:
+                row = kernel_row(kernel, shape, copy, tile)
+                shares[f"{tile.heads} heads {tile.num_warps} warps"] = row["share"]
+                torch.cuda.empty_cache()
+        shares["by rule"] = kernel_row(kernel, shape, copy)["share"]
         result[kernel] = dict(sorted(shares.items(), key=lambda item: -item[1]))
         best = ", ".join(f"{name} {share:.3f}" for name, share in list(result[kernel].items())[:8])
         print(f"  {kernel:16} rule {shares['by rule']:.3f}; {best}", flush=True)
@@ -227,7 +230,8 @@ def main() -> int:
         return 1
     copy = bandwidth["long"]
     if arguments.candidates:
-        report.part("candidates", lambda: compare_candidates(copy))
+        report.part("candidates", lambda: compare_candidates(DSV3, copy))
+        report.part("few_heads", lambda: compare_candidates(FEW_HEADS, copy))
     else:
         rows = report.part("kernels", lambda: kernel_table(DSV3, copy))
         if rows is not None:

@@ -11,6 +11,7 @@ from typing import Protocol, cast
 
 import torch
 from torch import Tensor
+from torch._ops import OpOverload
 
 from mxfp8_attention import rope_ops
 
@@ -38,16 +39,8 @@ class _InPlaceContext(Protocol):
     def mark_dirty(self, *tensors: Tensor) -> None: ...
 
 
-class _Operator(Protocol):
-    """What is used of a custom operator."""
-
-    def register_autograd(
-        self, backward: Callable[..., object], /, *, setup_context: Callable[..., None]
-    ) -> None: ...
-
-
 def _register_transpose(
-    operator: _Operator, transpose: Callable[..., Tensor | tuple[Tensor, Tensor]], data: int
+    operator: OpOverload, transpose: Callable[..., Tensor | tuple[Tensor, Tensor]], data: int
 ) -> None:
     """Let `transpose` be the gradient of `operator`, whose first `data` arguments carry one."""
 
@@ -60,7 +53,7 @@ def _register_transpose(
         results = result if isinstance(result, tuple) else (result,)
         return *results, None, None, None, *(None for _ in ctx.options)
 
-    operator.register_autograd(backward, setup_context=setup_context)
+    torch.library.register_autograd(operator, backward, setup_context=setup_context)
 
 
 def _rope_q_transposed(

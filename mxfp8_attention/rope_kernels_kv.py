@@ -143,6 +143,10 @@ def gather_key_gradient(
     columns_V = tl.arange(0, BLOCK_V)
     columns_R = tl.arange(0, BLOCK_R)
     halves = tl.arange(0, BLOCK_R // 2)
+    # Asked for before the loop: with few heads, waiting for it afterwards would show.
+    cos, sin = cos_and_sin(
+        cos_ptr, sin_ptr, positions_ptr, table_rows, sequence, R, BLOCK_R // 2, WIDE
+    )
     left_sum = tl.zeros((BLOCK_H, BLOCK_R // 2), tl.float64 if WIDE else tl.float32)
     right_sum = tl.zeros((BLOCK_H, BLOCK_R // 2), tl.float64 if WIDE else tl.float32)
     for first in range(0, H, BLOCK_H):
@@ -174,9 +178,6 @@ def gather_key_gradient(
 
     left = tl.sum(left_sum, axis=0)
     right = tl.sum(right_sum, axis=0)
-    cos, sin = cos_and_sin(
-        cos_ptr, sin_ptr, positions_ptr, table_rows, sequence, R, BLOCK_R // 2, WIDE
-    )
     pair_mask = halves < R // 2
     tl.store(dkey_ptr + 2 * halves, (left * cos + right * sin).to(dtype), mask=pair_mask)
     tl.store(dkey_ptr + 2 * halves + 1, (right * cos - left * sin).to(dtype), mask=pair_mask)

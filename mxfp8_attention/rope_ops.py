@@ -3,24 +3,28 @@
 Axes as in rope_eager: every tensor is [s, b, h, d]. `batch_first` says that memory holds b before
 s, so that what is allocated here is dense in the caller's own axis order. `positions` picks a row
 of the tables for each of the s tokens; without it token i takes row i.
+
+The operators are defined by schema and not with torch.library.custom_op, whose first call imports
+torch._dynamo (seconds) and whose every call costs several times as much.
 """
 
-# No `from __future__ import annotations`: custom_op makes its schema from real types.
+from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
 
 import torch
 from torch import Tensor
-from torch.library import custom_op
 
 from mxfp8_attention import rope_eager
 
 KERNELS = ("auto", "eager", "triton")
 
-# What an operator of the split layout takes after its data.
+# torch leaves its Library untyped.
+_LIBRARY = torch.library.Library("mxfp8_attention", "FRAGMENT")  # type: ignore[no-untyped-call]
 _SplitArguments = tuple[Tensor, Tensor, Tensor | None, bool, int, str]
 
 
@@ -69,8 +73,7 @@ def _dense(like: Tensor, heads: int, dim: int, batch_first: bool) -> Tensor:
     return like.new_empty((seq_len, batch, heads, dim))
 
 
-@custom_op("mxfp8_attention::rope_q", mutates_args=())
-def rope_q(
+def _rope_q(
     x: Tensor,
     cos: Tensor,
     sin: Tensor,
@@ -85,16 +88,15 @@ def rope_q(
     return out
 
 
-@custom_op("mxfp8_attention::rope_q_", mutates_args={"x"})
-def rope_q_(
+def _rope_q_(
     x: Tensor, cos: Tensor, sin: Tensor, positions: Tensor | None, inverse: bool, kernel: str
 ) -> None:
     """As `rope_q`, in place: only the rotary columns are read and written."""
     _implementation(kernel, x.device).q_into(x, x, cos, sin, positions, inverse=inverse)
+    torch.autograd.graph.increment_version(x)
 
 
-@custom_op("mxfp8_attention::rope_k_fused", mutates_args=())
-def rope_k_fused(
+def _rope_k_fused(
     k: Tensor, cos: Tensor, sin: Tensor, positions: Tensor | None, batch_first: bool, kernel: str
 ) -> Tensor:
     """Copy the nope columns; give every head the rotated rotary slice of head 0."""
@@ -103,8 +105,7 @@ def rope_k_fused(
     return out
 
 
-@custom_op("mxfp8_attention::rope_k_fused_backward", mutates_args=())
-def rope_k_fused_backward(
+def _rope_k_fused_backward(
     grad: Tensor,
     cos: Tensor,
     sin: Tensor,
@@ -119,8 +120,7 @@ def rope_k_fused_backward(
     return dk
 
 
-@custom_op("mxfp8_attention::rope_kv_split", mutates_args=())
-def rope_kv_split(
+def _rope_kv_split(
     kv: Tensor,
     k_pe: Tensor,
     cos: Tensor,
@@ -137,8 +137,7 @@ def rope_kv_split(
     return k, v
 
 
-@custom_op("mxfp8_attention::rope_kv_split_backward", mutates_args=())
-def rope_kv_split_backward(
+def _rope_kv_split_backward(
     grad_k: Tensor,
     grad_v: Tensor,
     cos: Tensor,
@@ -186,8 +185,47 @@ def _kv_split_backward_shapes(
     return dkv, _dense(grad_k, 1, grad_k.shape[3] - nope_dim, batch_first)
 
 
-rope_q.register_fake(_same_shape)
-rope_k_fused.register_fake(_same_shape)
-rope_k_fused_backward.register_fake(_same_shape)
-rope_kv_split.register_fake(_kv_split_shapes)
-rope_kv_split_backward.register_fake(_kv_split_backward_shapes)
+def _define(
+    signature: str, compute: Callable[..., object], shapes: Callable[..., object]
+) -> torch._ops.OpOverload:
+    """Make an operator: its schema, what it computes, and the shapes of its results."""
+    name = signature.partition("(")[0]
+    signature = signature.replace("TABLES", "Tensor cos, Tensor sin, Tensor? positions")
+    tags = (torch.Tag.pt2_compliant_tag,)
+    _LIBRARY.define(signature, tags=tags)  # type: ignore[no-untyped-call]  # untyped in torch
+    _LIBRARY.impl(name, compute, "CompositeExplicitAutograd")  # type: ignore[no-untyped-call]  # so
+    torch.library.register_fake(f"{_LIBRARY.ns}::{name}", shapes, lib=_LIBRARY)
+    overload: torch._ops.OpOverload = getattr(torch.ops.mxfp8_attention, name).default
+    return overload
+
+
+rope_q = _define(
+    "rope_q(Tensor x, TABLES, bool batch_first, bool inverse, str kernel) -> Tensor",
+    _rope_q,
+    _same_shape,
+)
+rope_q_ = _define(
+    "rope_q_(Tensor(a!) x, TABLES, bool inverse, str kernel) -> ()", _rope_q_, lambda *_: None
+)
+rope_k_fused = _define(
+    "rope_k_fused(Tensor k, TABLES, bool batch_first, str kernel) -> Tensor",
+    _rope_k_fused,
+    _same_shape,
+)
+rope_k_fused_backward = _define(
+    "rope_k_fused_backward(Tensor grad, TABLES, bool batch_first, str kernel) -> Tensor",
+    _rope_k_fused_backward,
+    _same_shape,
+)
+rope_kv_split = _define(
+    "rope_kv_split(Tensor kv, Tensor k_pe, TABLES, bool batch_first, int nope_dim, str kernel)"
+    " -> (Tensor, Tensor)",
+    _rope_kv_split,
+    _kv_split_shapes,
+)
+rope_kv_split_backward = _define(
+    "rope_kv_split_backward(Tensor grad_k, Tensor grad_v, TABLES, bool batch_first, int nope_dim,"
+    " str kernel) -> (Tensor, Tensor)",
+    _rope_kv_split_backward,
+    _kv_split_backward_shapes,
+)
