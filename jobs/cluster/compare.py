@@ -27,12 +27,14 @@ class Rules:
         accuracy_threshold: Relative change of an error that matters.
         ignore: Dotted keys in which matched points may differ.
         across_gpus: Whether points of different GPUs may be compared.
+        metrics: Words one of which a judged metric's name must hold; empty: every metric.
     """
 
     threshold: float = THRESHOLD
     accuracy_threshold: float = ACCURACY_THRESHOLD
     ignore: tuple[str, ...] = ()
     across_gpus: bool = False
+    metrics: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for name in ("threshold", "accuracy_threshold"):
@@ -150,6 +152,8 @@ def compare_points(first: CollectedPoint, second: CollectedPoint, rules: Rules) 
         ]
         if not (first.partial or second.partial):
             judged += judge_accuracy(first.record, second.record, rules.accuracy_threshold)
+        if rules.metrics:
+            judged = [one for one in judged if any(word in one.metric for word in rules.metrics)]
         old, new = stage_times(first.record), stage_times(second.record)
         ratios = {name: new[name] / old[name] for name in old if name in new}
         stages = {

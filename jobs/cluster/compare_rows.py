@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from jobs.cluster import report_text as show
+from jobs.cluster.collect_points import CollectedPoint
 from jobs.cluster.compare import ComparedPoint, Comparison
 from jobs.cluster.compare_verdict import Judged, Verdict
 
@@ -80,12 +81,12 @@ def _rows(point: ComparedPoint) -> list[Row]:
         point_id=point.pair.second.point_id,
         gpu=gpus[0] if gpus[0] == gpus[1] else f"{gpus[0]} and {gpus[1]}",
         metric="outcome",
-        first="",
-        second="",
-        change=point.outcome,
+        first=_state(point.pair.first),
+        second=_state(point.pair.second),
+        change="",
         interval="",
         verdict=point.verdict.value,
-        note=point.pair.second.reason,
+        note=point.pair.second.reason or point.outcome,
     )
     made = [_row(blank, one, point) for one in point.judged]
     return [blank, *made] if point.outcome else made
@@ -112,6 +113,10 @@ def _row(blank: Row, one: Judged, point: ComparedPoint) -> Row:
         low=found.low if found else None,
         high=found.high if found else None,
     )
+
+
+def _state(point: CollectedPoint) -> str:
+    return f"{point.state} {point.cause}" if point.cause else point.state
 
 
 def _value(value: float, unit: str) -> str:

@@ -1,13 +1,16 @@
 """Noise as GPUs make it, to show how often the verdicts of `compare` are right.
 
-`python -m jobs.cluster.compare_simulation` prints the tables of docs/compare.md.
+`python -m jobs.cluster.compare_simulation docs/compare.md` writes its tables into that page.
 """
 
 from __future__ import annotations
 
 import math
+import sys
 from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from jobs.cluster.compare_metrics import metrics
@@ -130,6 +133,7 @@ class Rates:
     slower: float
     faster: float
     unclear: float
+    same: float
     per_metric: dict[str, float]
 
 
@@ -165,10 +169,64 @@ def rates(noise: Noise, change: dict[str, float], count: int, seed: int = 0) -> 
         points["faster"] += Verdict.FASTER in verdicts
         clear = {Verdict.SLOWER, Verdict.FASTER} & verdicts
         points["unclear"] += Verdict.UNCLEAR in verdicts and not clear
+        points["same"] += verdicts == {Verdict.SAME}
     return Rates(
         noise.name,
         points["slower"] / count,
         points["faster"] / count,
         points["unclear"] / count,
+        points["same"] / count,
         {name: alarms[name] / count for name in before},
     )
+
+
+CHANGES: dict[str, dict[str, float]] = {
+    "no change": {},
+    "recipe 3 % slower": {"recipe": 1.03},
+    "recipe 3 % faster": {"recipe": 1 / 1.03},
+    "both arms 3 % slower": {"recipe": 1.03, "bf16": 1.03},
+}
+BEGIN, END = "<!-- simulation: begin -->", "<!-- simulation: end -->"
+
+
+def table(count: int, progress: Callable[[str], None] = lambda line: None) -> str:
+    """How often which verdict is given, as a Markdown table.
+
+    Args:
+        count: Pairs of runs behind each row.
+        progress: Told each row as it is done.
+
+    Returns:
+        A row for each kind of noise and each change.
+    """
+    lines = [
+        f"{count:,} pairs of runs a row, {BLOCKS} blocks of {ITERATIONS} iterations an arm,",
+        "threshold 2 %. A point counts as SLOWER or FASTER if any of its six metrics does, as",
+        "UNCLEAR if none does and one is unclear, else as SAME.",
+        "",
+        "| noise | change | SLOWER | FASTER | UNCLEAR | SAME |",
+        "|---|---|--:|--:|--:|--:|",
+    ]
+    for noise in KINDS:
+        for name, change in CHANGES.items():
+            found = rates(noise, change, count)
+            shares = (found.slower, found.faster, found.unclear, found.same)
+            cells = " | ".join(f"{100 * share:.1f} %" for share in shares)
+            lines.append(f"| {noise.name} | {name} | {cells} |")
+            progress(lines[-1])
+    return "\n".join(lines) + "\n"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Writes the table into a page, between its marks; prints it where no page is given."""
+    made = table(2000, print)
+    if arguments:
+        page = Path(arguments[0])
+        before, _, rest = page.read_text(encoding="utf-8").partition(BEGIN)
+        _, _, after = rest.partition(END)
+        page.write_text(f"{before}{BEGIN}\n{made}{END}{after}", encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -269,7 +269,7 @@ def record(
     scale: float = 1.0,
     seed: int = 0,
     attempt: int = 1,
-    **about: object,
+    **about: Any,  # noqa: ANN401 - fields of the environment
 ) -> Record:
     """What an attempt left; `about` changes the environment."""
     done = outcome in (Outcome.PASSED, Outcome.FAILED)
@@ -410,12 +410,12 @@ class FakeSweep:
         (self.ledger.job_folder(job_id) / name).write_text(text)
 
 
-def passed_sweep(runs_dir: Path, job_id: str = "14", **changes: object) -> FakeSweep:
+def passed_sweep(runs_dir: Path, job_id: str = "14", **changes: Any) -> FakeSweep:  # noqa: ANN401
     """Three lengths of one shape, all PASSED; `changes` go to `record`."""
     configs = [asked(shape__seq_len=length) for length in (1024, 2048, 4096)]
     sweep = FakeSweep.plan(runs_dir, configs)
     sweep.submit(job_id, list(sweep.points))
     for index, (point_id, config) in enumerate(sweep.points.items()):
-        left = record(point_id, config, job_id=f"{job_id}_{index}", seed=index, **changes)  # type: ignore[arg-type] # keyword arguments of many types
+        left = record(point_id, config, job_id=f"{job_id}_{index}", seed=index, **changes)
         sweep.attempt(job_id, point_id, left, log="[PERF] b=1\n")
     return sweep

@@ -1,0 +1,65 @@
+"""Baselines hold good records by GPU and by what was asked, and are not overwritten by chance."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from jobs.cluster.baseline import baseline_names, coverage, load_baseline, save_baseline
+from jobs.cluster.collect_points import Collection
+from jobs.cluster.compare import compare
+from jobs.cluster.compare_load import load_side
+from jobs.errors import UsageError
+from tests.jobs.cluster.runs import run, with_state
+
+
+def test_a_baseline_is_read_back_as_it_was_stored(tmp_path: Path) -> None:
+    saved = save_baseline(run(), "gb300", tmp_path)
+    assert (saved.added, saved.replaced, saved.left_out) == (2, 0, {})
+    held = load_baseline("gb300", tmp_path)
+    assert [point.record for point in held.points] == [point.record for point in run().points]
+    (found,) = compare([held, run("now")])
+    assert found.exit_code == 0
+
+
+def test_only_what_passed_is_stored(tmp_path: Path) -> None:
+    saved = save_baseline(with_state(run(), "ERROR"), "b", tmp_path)
+    assert len(saved.baseline.points) == 1
+    assert saved.left_out == {"ERROR": 1}
+    with pytest.raises(UsageError, match="must have a point that PASSED"):
+        save_baseline(Collection("none", []), "c", tmp_path)
+
+
+def test_what_it_has_is_replaced_only_on_request(tmp_path: Path) -> None:
+    save_baseline(run(), "b", tmp_path)
+    save_baseline(run(), "b", tmp_path)  # the same records again: nothing to refuse
+    with pytest.raises(UsageError, match=r"has mxfp8 dsv3 .* already and 1 more; replace=true"):
+        save_baseline(run(scale=1.1), "b", tmp_path)
+    saved = save_baseline(run(scale=1.1), "b", tmp_path, replace=True)
+    assert saved.replaced == 2
+    assert load_baseline("b", tmp_path).points[0].record == run(scale=1.1).points[0].record
+
+
+def test_gpus_stand_beside_each_other_and_are_never_mixed(tmp_path: Path) -> None:
+    save_baseline(run(gpu="gb300"), "b", tmp_path)
+    save_baseline(run(gpu="h200", recipe="fp8_current"), "b", tmp_path)
+    held = load_baseline("b", tmp_path)
+    assert coverage(held) == {("NVIDIA GB300", "dsv3"): 2, ("NVIDIA H200", "dsv3"): 2}
+    (found,) = compare([held, run("now", gpu="gb300")])
+    assert len(found.points) == 2
+    assert {point.gpus for point in found.points} == {("NVIDIA GB300", "NVIDIA GB300")}
+
+
+def test_a_baseline_is_named_on_the_command_line(tmp_path: Path) -> None:
+    save_baseline(run(), "gb300", tmp_path)
+    assert baseline_names(tmp_path) == ["gb300"]
+    assert load_side("baseline/gb300", tmp_path / "runs", tmp_path).name == "gb300"
+    with pytest.raises(UsageError, match="baseline must be one of: gb300; got nope"):
+        load_side("baseline/nope", tmp_path / "runs", tmp_path)
+
+
+@pytest.mark.parametrize("name", ["", "../x", "a/b", ".hidden", "x" * 65, "a b"])
+def test_a_name_that_is_no_name_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(UsageError, match="baseline must be letters"):
+        save_baseline(run(), name, tmp_path)
