@@ -141,6 +141,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("out", type=Path)
     parser.add_argument("--groups", default="recipes,harness,cudnn,paths,shapes")
+    parser.add_argument("--name", help="of each group, only the points whose name holds this")
     parser.add_argument("--seconds", type=float, default=540.0)
     parser.add_argument("--commit", help="of the source, where there is no git")
     options = parser.parse_args()
@@ -155,7 +156,7 @@ def main() -> None:
                 print(f"harness: {error}", flush=True)
             continue
         for entry in entries:
-            if entry["group"] != group:
+            if entry["group"] != group or (options.name or "") not in entry["name"]:
                 continue
             if time.monotonic() > deadline:
                 print(f"  not run, out of time: {entry['name']}", flush=True)
