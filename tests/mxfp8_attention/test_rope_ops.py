@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 
 import pytest
@@ -92,6 +94,20 @@ def test_triton_on_a_cpu_tensor_is_refused(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.delenv("TRITON_INTERPRET", raising=False)
     with pytest.raises(ValueError, match="must be eager for a tensor on cpu, got triton"):
         mla_rope_q(torch.zeros(5, 2, 3, 10), TABLES, rope_dim=6, kernel="triton")
+
+
+def test_a_first_call_imports_neither_the_compiler_nor_triton() -> None:
+    # torch._dynamo takes seconds: a first training step must not wait for it.
+    script = (
+        "import sys, torch\n"
+        "from mxfp8_attention.rope import mla_rope_q, rope_tables\n"
+        "q = torch.zeros(5, 2, 3, 10, requires_grad=True)\n"
+        "out = mla_rope_q(q, rope_tables(5, 6), rope_dim=6)\n"
+        "torch.autograd.grad(out.sum(), q)\n"
+        "print(*sorted({'torch._dynamo', 'triton'} & set(sys.modules)))\n"
+    )
+    child = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert (child.returncode, child.stdout.strip()) == (0, ""), child.stderr
 
 
 def test_an_unknown_kernel_is_refused() -> None:
