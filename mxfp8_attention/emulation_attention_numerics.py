@@ -4,8 +4,9 @@ MXFP8: q, k (in S) and dO, v (in dP) have their blocks along d; v (in O), dO (dV
 (dK) along s; dS is quantized along s_kv for dQ and along s_q for dK. P gets a fixed power of two
 instead of block scales: 16 forward, where the running maximum may lag behind the true one, 256
 backward. Scores, P and sums stay in FP32, delta takes bf16 O and dO, results are bf16.
-Source: NVIDIA/cudnn-frontend, test/python/sdpa/mxfp8_ref.py: tiles of 128 keys, threshold 4. The
-threshold is read in powers of two: 16 x 2^4 = 256, while 16 x e^4 exceeds E4M3's 448.
+Source: NVIDIA/cudnn-frontend, test/python/sdpa/mxfp8_ref.py, for operands, tiles of 128 keys and
+the threshold 4 of the lagging maximum; its open MXFP8 prefill kernels for that threshold's unit, a
+power of two: P peaks at 16 x 2^4 = 256, and E4M3's 448 is never reached.
 
 FP8 with one scale a tensor: q, k and v share one scale, P has 448, dO and dS have their own, and
 dQ, dK, dV leave in FP8 with one scale again where scaling is delayed; so does O.

@@ -1,0 +1,112 @@
+"""How much of each gate a sound arm uses up, over many seeds: why the factors are what they are.
+
+`python -m tests.mxfp8_attention.margins docs/numerics.md` rewrites the table there (minutes).
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from conf.choices import Projection
+from conf.schema import CalibratedTolerance, MxFp8Recipe, Shape
+from mxfp8_attention.calibrate import shipped_shapes
+from mxfp8_attention.emulation import EmulatedPath
+from mxfp8_attention.errors import TensorErrors, step_errors
+from mxfp8_attention.gates import FP32_REFERENCE, STAGE_REFERENCE, calibrated_bounds
+from mxfp8_attention.model import make_case
+from mxfp8_attention.numerics_tables import in_markers, markdown
+from mxfp8_attention.prediction import Prediction
+from mxfp8_attention.predictions import predict
+from mxfp8_attention.reference import ReferencePath
+from mxfp8_attention.stages import stage_errors, staged_step
+
+RECIPE = MxFp8Recipe()
+TINY = shipped_shapes()["tiny"]
+SHAPES = {
+    "even": TINY,
+    "even, split": replace(TINY, projection=Projection.split),
+    "one-hot": replace(TINY, init_std=0.18),
+    "small weights": replace(TINY, init_std=0.023),
+}
+SEEDS = range(1000, 1060)
+# One gate: over the whole path or one stage, the tensor or its worst head.
+Gate = tuple[str, str]
+GATES: tuple[Gate, ...] = tuple(
+    (reference, part)
+    for reference in (FP32_REFERENCE, STAGE_REFERENCE)
+    for part in ("tensor", "worst head")
+)
+
+
+def uses(shape: Shape, prediction: Prediction, seed: int) -> Iterator[tuple[Gate, str, float]]:
+    """How much of each gate one seed's sound arm uses.
+
+    Args:
+        shape: The layer.
+        prediction: What its errors should be.
+        seed: The arm's.
+
+    Yields:
+        The gate, the tensor, and the larger of error / upper bound and lower bound / error.
+    """
+    case = make_case(shape, "cpu", seed=seed)
+    reference = ReferencePath(case).step()
+    path = EmulatedPath(RECIPE, case)
+    staged = staged_step(path)
+    found = step_errors({name: staged[name] for name in reference}, reference, shape)
+    yield from _uses(FP32_REFERENCE, found, prediction)
+    yield from _uses(STAGE_REFERENCE, stage_errors(path, staged), prediction)
+
+
+def _uses(
+    reference: str, errors: dict[str, TensorErrors], prediction: Prediction
+) -> Iterator[tuple[Gate, str, float]]:
+    rows = prediction.stages if reference == STAGE_REFERENCE else prediction.tensors
+    for name, error in errors.items():
+        row = rows[name]
+        bounds = calibrated_bounds(CalibratedTolerance(), row.recipe, row.bf16, reference)
+        values = (error.rel_l2, error.worst_head_rel_l2)
+        for part, bound, value in zip(("tensor", "worst head"), bounds, values, strict=True):
+            if bound is not None and value is not None:
+                low = bound.low / value if bound.low is not None and value else 0.0
+                yield (reference, part), name, max(value / bound.high, low)
+
+
+def worst(
+    shape: Shape, seeds: Iterable[int], predicted_from: int
+) -> dict[Gate, tuple[float, str]]:
+    """The largest use of each kind of gate over the seeds, with its tensor."""
+    prediction = predict(shape, RECIPE, "cpu", predicted_from)
+    found: dict[Gate, tuple[float, str]] = {}
+    for seed in seeds:
+        for gate, tensor, use in uses(shape, prediction, seed):
+            found[gate] = max(found.get(gate, (0.0, "")), (use, tensor))
+    return found
+
+
+def table() -> str:
+    """The table of docs/numerics.md."""
+    rows = []
+    for name, shape in SHAPES.items():
+        for predicted_from in (3, 8):
+            found = worst(shape, SEEDS, predicted_from)
+            cells = [f"{found[gate][0]:.2f} ({found[gate][1]})" for gate in GATES]
+            rows.append([name, str(predicted_from), *cells])
+    head = ["tiny shape", "seeds predicted from"]
+    return markdown([*head, *(f"{reference}, {part}" for reference, part in GATES)], rows)
+
+
+def main(arguments: list[str]) -> int:
+    """Rewrite the table in a document."""
+    (name,) = arguments
+    document = Path(name)
+    text = document.read_text(encoding="utf-8")
+    document.write_text(in_markers(text, "margins", table()), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
