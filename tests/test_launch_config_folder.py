@@ -114,19 +114,26 @@ def test_a_folder_that_is_named_must_be_there(
     ],
     ids=lambda value: value[:12],
 )
-@pytest.mark.parametrize("words", [["shape=mine"], ["sweep", "shape=tiny,mine"]], ids=" ".join)
 def test_a_mistake_in_it_is_told_in_one_line(
     launcher: Launcher,
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
-    words: list[str],
     text: str,
     sentence: str,
 ) -> None:
     folder = fill(tmp_path / "own", {"shape/mine.yaml": text})
     monkeypatch.setenv("MXFP8_CONFIG_DIR", str(folder))
-    told = launcher(*words).refusal()
-    assert told.startswith(sentence.format(folder=folder))
+    assert launcher("shape=mine").refusal().startswith(sentence.format(folder=folder))
+    assert not launcher.runs_dir.exists()
+
+
+def test_a_mistake_in_it_stops_a_whole_sweep(
+    launcher: Launcher, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    folder = fill(tmp_path / "own", {"shape/mine.yaml": "seq_len: many"})
+    monkeypatch.setenv("MXFP8_CONFIG_DIR", str(folder))
+    told = launcher("sweep", "shape=tiny,mine").refusal()
+    assert told == "shape/mine.yaml: shape.seq_len must be an integer, got 'many'"
     assert not launcher.runs_dir.exists()
 
 

@@ -84,8 +84,8 @@ def test_completion_offers_keys_choices_verbs_and_flags(
     assert launcher.complete(line) == offered
 
 
-@pytest.mark.parametrize("verb", VERBS)
-def test_every_verb_completes(launcher: Launcher, verb: str) -> None:
+@pytest.mark.parametrize("verb", ["run", "status", "collect"])
+def test_verbs_of_every_kind_complete(launcher: Launcher, verb: str) -> None:
     assert launcher.complete(f"python launch.py {verb} runs_") == ["runs_dir="]
 
 

@@ -51,6 +51,12 @@ class Call:
     command: str
     overrides: tuple[str, ...]
 
+    @property
+    def places(self) -> str:
+        """What the next command must repeat, to look where this one wrote: ` runs_dir=...`."""
+        keys = ("runs_dir=", "results_dir=")
+        return "".join(f" {shlex.quote(word)}" for word in self.overrides if word.startswith(keys))
+
 
 def parse(words: Sequence[str], verbs: Mapping[str, bool]) -> CommandLine:
     """Takes a command line apart.

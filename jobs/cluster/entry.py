@@ -89,6 +89,8 @@ def run_point(point_file: Path, point_folder: Path, child: Child) -> dict[str, A
             if asked.cause is not None:
                 seen.stopped = (asked.cause, asked.reason)
     seen.oom_kills = oom_kills() - killed_before
+    for unfinished in attempt.glob(".*.json.*"):  # a file that the process was writing as it died
+        unfinished.unlink(missing_ok=True)
     record_path = attempt / "record.json"
     if not record_path.exists() and not (stop and stop.cause is None):
         record = record_of_death(
@@ -139,6 +141,7 @@ def _watch(command: list[str], child: Child, attempt: Path, log: Any, seen: Seen
         seen.returncode = os.waitstatus_to_exitcode(status)
         seen.max_memory_gib = usage.ru_maxrss / 2**20
         process.returncode = seen.returncode  # or Popen takes it for still running
+        _kill_group(process)  # what the point started must not outlive it
         if seen.returncode in (-signal.SIGTERM, -signal.SIGKILL):
             time.sleep(_SETTLE_S)  # where the whole job was meant, a handler raises StopError here
     except KeyboardInterrupt:
@@ -173,10 +176,17 @@ def _end(process: subprocess.Popen[bytes]) -> tuple[int, Any]:
     for sign, grace in ((signal.SIGTERM, GRACE_S), (signal.SIGKILL, None)):
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, sign)
-        pid, status, usage = _wait(process, grace)
+        try:
+            pid, status, usage = _wait(process, grace)
+        except KeyboardInterrupt:  # whoever presses Ctrl-C again does not want to wait
+            continue
         if pid:
             process.returncode = os.waitstatus_to_exitcode(status)
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
+            _kill_group(process)
             return status, usage
     raise AssertionError("a killed process was not waited for")
+
+
+def _kill_group(process: subprocess.Popen[bytes]) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from conf.choices import Scheduler, Share
 from conf.verbs import Run
@@ -12,6 +13,9 @@ from jobs.cluster.ledger import Ledger, PlannedPoint
 from jobs.cluster.local import exit_code, has_sbatch, run_plan
 from jobs.cluster.plan import Ask, Plan, make_plan, runs_dir, write_ledger
 from jobs.record import Record
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 
 def run(asks: Sequence[Ask], call: Call) -> int:
@@ -76,19 +80,24 @@ def run_here(made: Plan, ledger: Ledger, call: Call) -> int:
         else:
             screen.show_outcome(record, out)
 
-    ended = run_plan(made, ledger, follow)
-    records = [record for _, record in ended]
+    try:
+        ended = run_plan(made, ledger, follow)
+    except KeyboardInterrupt:
+        out.print("Interrupted: the running point is recorded as cancelled, the rest did not run.")
+        _show_next(ledger, call, out)
+        raise
     if not single:
         screen.show_points(ended, out)
-    _show_next(made, ledger, call, out_records=records)
+    _show_next(ledger, call, out)
+    records = [record for _, record in ended]
     return exit_code(records, allow_unsupported=config.allow_unsupported)
 
 
-def _show_next(made: Plan, ledger: Ledger, call: Call, out_records: list[Record]) -> None:
-    out = screen.console()
+def _show_next(ledger: Ledger, call: Call, out: Console) -> None:
     out.print(f"Records: {ledger.root}", markup=False, soft_wrap=True)
     named = any(word.startswith("cluster=") for word in call.overrides)
     if has_sbatch() and not named:
-        out.print(f"Next: {call.command} cluster=slurm", markup=False, soft_wrap=True)
+        command = f"{call.command} cluster=slurm"
     else:
-        out.print(f"Next: python launch.py collect {ledger.sweep_id}", markup=False)
+        command = f"python launch.py collect {ledger.sweep_id}{call.places}"
+    out.print(f"Next: {command}", markup=False, soft_wrap=True)

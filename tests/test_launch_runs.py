@@ -1,0 +1,249 @@
+"""Points run here, one after another; each leaves a record, and none hides another."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from jobs.cluster.ledger import sweeps
+from jobs.record import Cause, Outcome, Record, to_json
+from tests.fake_node import install
+from tests.launcher import Launcher
+
+ROOT = Path(__file__).parents[1]
+SCHEMA: dict[str, Any] = json.loads((ROOT / "docs" / "record.schema.json").read_text())
+
+
+def check_schema(record: Record) -> None:
+    """A record is what docs/record.schema.json says."""
+    jsonschema.validate(json.loads(to_json(record)), SCHEMA)
+
+
+def gone(pid: int) -> bool:
+    """Whether a process has ended, waiting for it a while."""
+    for _ in range(200):
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def test_a_run_shows_its_record_and_where_it_lies(launcher: Launcher, tmp_path: Path) -> None:
+    result = launcher(f"cluster.python={install(tmp_path)}")
+    assert (result.code, result.err) == (0, "")
+    (record,) = launcher.records()
+    check_schema(record)
+    assert record.outcome is Outcome.PASSED
+    assert record.command is not None
+    assert record.command.startswith("python launch.py cluster.python=")
+    ledger = launcher.ledger()
+    lines = result.out.splitlines()
+    assert lines[0] == "[1/1] gpu=cpu shape=tiny recipe=mxfp8"
+    assert "PASSED  told to be PASSED" in lines
+    assert lines[-2] == f"Records: {ledger.root}"
+    assert lines[-1].startswith("Next: python launch.py ")
+    assert list(launcher.cwd.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("ends", "words", "code"),
+    [
+        ({}, [], 0),
+        ({256: "FAILED"}, [], 1),
+        ({256: "kill"}, [], 1),
+        ({256: "UNSUPPORTED"}, [], 3),
+        ({256: "UNSUPPORTED"}, ["allow_unsupported=true"], 0),
+        ({128: "UNSUPPORTED", 256: "FAILED"}, ["allow_unsupported=true"], 1),
+    ],
+    ids=str,
+)
+def test_the_exit_code_tells_the_outcomes(
+    launcher: Launcher, tmp_path: Path, ends: dict[int, str], words: list[str], code: int
+) -> None:
+    python = f"cluster.python={install(tmp_path, ends)}"
+    assert launcher("sweep", "shape.seq_len=128,256", python, *words).code == code
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (
+            "recipe=fp8_current",
+            "backend=emulated runs recipe=bf16 and recipe=mxfp8, got fp8_curre",
+        ),
+        (
+            "backend=te",
+            "backend=te needs a CUDA GPU, got gpu=cpu; name the GPU (gpu=gb300) or use",
+        ),
+        ("shape.seq_len=100", "shape.batch * shape.seq_len must be a multiple of 32 for MXFP8 bl"),
+    ],
+)
+def test_what_cannot_run_here_is_unsupported_with_its_reason_and_not_started(
+    launcher: Launcher, words: str, reason: str
+) -> None:
+    result = launcher(words, "cluster.python=/nope")
+    assert (result.code, result.err) == (3, "")
+    (record,) = launcher.records()
+    check_schema(record)
+    assert record.outcome is Outcome.UNSUPPORTED
+    assert record.reason.startswith(reason)
+    assert reason in result.out
+    assert launcher.ledger().jobs() == []
+
+
+def test_unsupported_may_be_allowed(launcher: Launcher) -> None:
+    assert launcher("recipe=fp8_current", "allow_unsupported=true").code == 0
+
+
+def test_no_failure_hides_another_point(launcher: Launcher, tmp_path: Path) -> None:
+    ends = {
+        128: "kill",
+        256: "exit",
+        384: "damaged",
+        512: "ModuleNotFoundError: No module named 'torch'",
+        640: "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 9 GiB",
+        768: "PASSED",
+    }
+    axis = ",".join(map(str, [*ends, 100]))
+    result = launcher(
+        "sweep", f"shape.seq_len={axis}", f"cluster.python={install(tmp_path, ends)}"
+    )
+    assert (result.code, result.err) == (1, "")
+    folder = launcher.ledger().root
+    found = {
+        record["config"]["shape"]["seq_len"]: (record["outcome"], record.get("cause"))
+        for path in folder.glob("*/*/attempt-1/record.json")
+        if '"outcome"' in path.read_text()
+        for record in [json.loads(path.read_text())]
+    }
+    assert found == {
+        128: ("ERROR", "crashed"),
+        256: ("ERROR", "exception"),
+        512: ("ERROR", "import_error"),
+        640: ("ERROR", "out_of_memory_gpu"),
+        768: ("PASSED", None),
+        100: ("UNSUPPORTED", None),
+    }
+    for number, length in enumerate([*ends, 100], 1):
+        assert f"[{number}/7] shape.seq_len={length}\n" in result.out
+    table = result.out.partition("Points")[2].partition("Records:")[0]
+    outcomes = [line.split()[2] for line in table.splitlines() if line.strip().startswith("p-")]
+    assert outcomes == ["ERROR"] * 5 + ["PASSED", "UNSUPPORTED"]
+    assert result.out.count("Points") == 1
+
+
+def test_a_killed_process_is_an_error_with_its_signal_and_last_words(
+    launcher: Launcher, tmp_path: Path
+) -> None:
+    assert launcher(f"cluster.python={install(tmp_path, {128: 'kill'})}").code == 1
+    (record,) = launcher.records()
+    check_schema(record)
+    assert (record.outcome, record.cause) == (Outcome.ERROR, Cause.crashed)
+    assert record.reason.startswith("the process was ended by SIGKILL (at most ")
+    assert record.evidence[0].file == "output.log"
+    assert record.evidence[0].lines == [f"this is the node of {record.identity.point_id}"]
+    assert record.config["shape"]["name"] == "tiny"
+
+
+def test_a_point_ends_at_its_time_limit(launcher: Launcher, tmp_path: Path) -> None:
+    python = f"cluster.python={install(tmp_path, {128: 'hang'})}"
+    assert launcher(python, "launch.point_time_limit_s=1").code == 1
+    (record,) = launcher.records()
+    check_schema(record)
+    assert (record.outcome, record.cause) == (Outcome.ERROR, Cause.timeout)
+    assert record.reason.startswith("still running after its limit of 1 s")
+
+
+def test_an_interpreter_that_is_not_there_is_told(launcher: Launcher) -> None:
+    assert launcher("cluster.python=/nope/python").code == 1
+    (record,) = launcher.records()
+    check_schema(record)
+    assert record.cause is Cause.launch_failed
+    assert "/nope/python: No such file or directory" in record.reason
+
+
+def test_what_a_point_left_running_ends_with_it(launcher: Launcher, tmp_path: Path) -> None:
+    assert launcher(f"cluster.python={install(tmp_path, {128: 'orphan'})}").code == 0
+    (file,) = launcher.runs_dir.glob("*/*/*/attempt-1/orphan")
+    assert gone(int(file.read_text()))
+
+
+def test_ctrl_c_ends_with_130_and_a_cancelled_record(tmp_path: Path) -> None:
+    runs_dir = tmp_path / "runs"
+    python = install(tmp_path, {128: "hang"})
+    words = ["sweep", "shape.seq_len=128,256", f"cluster.python={python}", f"runs_dir={runs_dir}"]
+    process = subprocess.Popen(
+        [sys.executable, ROOT / "launch.py", *words],
+        cwd=tmp_path,
+        env={"PATH": os.environ["PATH"], "HOME": str(tmp_path)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    for _ in range(1000):
+        if list(runs_dir.glob("*/*/*/attempt-1/hanging")):
+            break
+        time.sleep(0.05)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+    out, err = process.communicate(timeout=30)
+    assert (process.returncode, err) == (130, "")
+    (ledger,) = sweeps(runs_dir)
+    (path,) = ledger.root.glob("*/*/attempt-1/record.json")
+    record = Record.model_validate_json(path.read_text())
+    check_schema(record)
+    assert (record.outcome, record.cause) == (Outcome.ERROR, Cause.cancelled)
+    assert f"Records: {ledger.root}" in out
+
+
+def test_places_are_keys(launcher: Launcher, tmp_path: Path) -> None:
+    python = f"cluster.python={install(tmp_path)}"
+    assert launcher(python, "runs_dir=here/runs").code == 0
+    assert len(sweeps(launcher.cwd / "here" / "runs")) == 1
+    assert not launcher.runs_dir.exists()
+    result = launcher("collect", "latest", "runs_dir=here/runs", "results_dir=there")
+    assert result.code == 0, result.err
+    assert len(list((launcher.cwd / "there").iterdir())) >= 1
+    assert not launcher.results_dir.exists()
+
+
+def test_the_next_command_finds_what_this_one_left(
+    launcher: Launcher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(launcher.home))  # no sbatch
+    result = launcher(f"cluster.python={install(tmp_path)}")
+    last = result.out.splitlines()[-1]
+    collect = f"Next: python launch.py collect {launcher.ledger().sweep_id}"
+    assert last.startswith(f"{collect} runs_dir={launcher.runs_dir}")
+    assert launcher(*last.split()[3:]).code == 0
+
+
+def test_where_sbatch_is_the_last_line_names_the_command_that_uses_it(
+    launcher: Launcher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sbatch = tmp_path / "bin" / "sbatch"
+    sbatch.parent.mkdir()
+    sbatch.touch(0o755)
+    monkeypatch.setenv("PATH", str(sbatch.parent))
+    python = f"cluster.python={install(tmp_path)}"
+    assert launcher(python).out.splitlines()[-1].endswith(" cluster=slurm")
+    assert "cluster=slurm" not in launcher(python, "cluster=local").out
+
+
+@pytest.mark.parametrize(("words", "mode"), [([], 0o700), (["launch.share=group"], 0o750)])
+def test_the_ledger_is_its_owner_s_unless_shared(
+    launcher: Launcher, tmp_path: Path, words: list[str], mode: int
+) -> None:
+    assert launcher(f"cluster.python={install(tmp_path)}", *words).code == 0
+    assert launcher.ledger().root.stat().st_mode & 0o777 == mode
