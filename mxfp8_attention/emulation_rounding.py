@@ -17,6 +17,7 @@ from mxfp8_attention.mxfp8 import Fp8Format, fake_quantize
 Rounding = Callable[[Tensor], Tensor]
 
 BLOCK_128 = 128
+_FP32_SIGN_AND_EXPONENT = -(1 << 23)
 
 
 def to_fp32(x: Tensor) -> Tensor:
@@ -87,8 +88,8 @@ def _blockwise(x: Tensor, axes: tuple[int, ...], fmt: Fp8Format) -> Tensor:
     for axis in axes:
         pieces = torch.split(amax, BLOCK_128, dim=axis)
         amax = torch.cat([piece.amax(dim=axis, keepdim=True) for piece in pieces], dim=axis)
-    # Power of two, rounded down so that the largest value does not saturate.
-    scale = torch.exp2(torch.floor(torch.log2(_scale(amax, fmt))))
+    # A power of two, rounded down so that the largest value does not saturate: no mantissa.
+    scale = (_scale(amax, fmt).view(torch.int32) & _FP32_SIGN_AND_EXPONENT).view(torch.float32)
     for axis in axes:
         scale = scale.repeat_interleave(BLOCK_128, dim=axis).narrow(axis, 0, x.shape[axis])
     return _fp8(x * scale, fmt).div_(scale)

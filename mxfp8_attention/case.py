@@ -1,0 +1,135 @@
+"""One layer's inputs, weights and tables, drawn the same for every implementation.
+
+Axes: S tokens of a sequence, B batch, C hidden. Weight names: fused qkv and out; split q, kv and
+out, each of q and kv with a norm; `_weight` and, where the shape has them, `_bias`.
+"""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from conf.choices import AttnMask, Projection, QkvFormat, RopeTable
+from conf.schema import Shape
+from mxfp8_attention.rope import RopeTables, YarnParameters, rope_tables, softmax_scale
+
+
+@dataclass(frozen=True)
+class Case:
+    """One layer's inputs, weights and tables, the same for every implementation.
+
+    Attributes:
+        shape: What they were made for.
+        x_SBC: bf16 input.
+        dout_SBC: bf16 upstream gradient, random normal.
+        weights: bf16, by name; a bias only where the shape has one.
+        tables: FP32 cosines and sines.
+        softmax_scale: What attention multiplies Q K^T with.
+    """
+
+    shape: Shape
+    x_SBC: Tensor
+    dout_SBC: Tensor
+    weights: dict[str, Tensor]
+    tables: RopeTables
+    softmax_scale: float
+
+    @property
+    def causal(self) -> bool:
+        """Whether a token sees only itself and the tokens before it."""
+        return self.shape.attn_mask is AttnMask.causal
+
+
+def weight_shapes(shape: Shape) -> dict[str, tuple[int, ...]]:
+    """The parameters of one layer, by name.
+
+    Args:
+        shape: The layer.
+
+    Returns:
+        Shapes as torch's Linear has them: [out_features, in_features] and [out_features].
+    """
+    heads, hidden = shape.num_heads, shape.hidden
+    q_width = heads * shape.head_dim_qk
+    v_width = heads * shape.head_dim_v
+    shapes: dict[str, tuple[int, ...]] = {}
+
+    def linear(name: str, rows: int, columns: int) -> None:
+        shapes[f"{name}_weight"] = (rows, columns)
+        if shape.bias:
+            shapes[f"{name}_bias"] = (rows,)
+
+    if shape.projection is Projection.fused:
+        linear("qkv", 2 * q_width + v_width, hidden)
+    else:
+        kv_width = heads * (shape.head_dim_nope + shape.head_dim_v) + shape.head_dim_rope
+        for name, width in (("q", q_width), ("kv", kv_width)):
+            shapes[f"{name}_norm_weight"] = (hidden,)
+            shapes[f"{name}_norm_bias"] = (hidden,)
+            linear(name, width, hidden)
+    linear("out", hidden, v_width)
+    return shapes
+
+
+def make_case(shape: Shape, device: torch.device | str, *, seed: int | None = None) -> Case:
+    """Draw the inputs of one layer; equal for equal shape, seed and device.
+
+    Args:
+        shape: The layer.
+        device: Where everything is made; a CPU and a GPU draw different numbers.
+        seed: Instead of `shape.seed`.
+
+    Returns:
+        x and the upstream gradient standard normal; weights and biases normal with `init_std`,
+        a norm's weight around 1.
+
+    Raises:
+        ValueError: The layout is one that this version does not compute.
+    """
+    if shape.qkv_format is not QkvFormat.sbhd:
+        raise ValueError(
+            f"shape.qkv_format must be sbhd, got {shape.qkv_format.name}; "
+            "set shape.qkv_format=sbhd"
+        )
+    device = torch.device(device)
+    base_seed = shape.seed if seed is None else seed
+
+    def normal(name: str, size: tuple[int, ...]) -> Tensor:
+        # A generator for each name: a bias left out changes no other tensor. 32 bits, because
+        # the CPU's generator ignores the others.
+        generator = torch.Generator(device)
+        generator.manual_seed(zlib.crc32(f"{name} {base_seed}".encode()))
+        return torch.randn(size, generator=generator, device=device, dtype=torch.bfloat16)
+
+    weights: dict[str, Tensor] = {}
+    for name, size in weight_shapes(shape).items():
+        weights[name] = normal(name, size).mul_(shape.init_std)
+        if name.endswith("norm_weight"):
+            weights[name].add_(1)
+    yarn = yarn_parameters(shape)
+    tokens = (shape.seq_len, shape.batch, shape.hidden)
+    return Case(
+        shape=shape,
+        x_SBC=normal("x", tokens),
+        dout_SBC=normal("dout", tokens),
+        weights=weights,
+        tables=rope_tables(
+            shape.seq_len, shape.head_dim_rope, base=shape.rope_base, yarn=yarn, device=device
+        ),
+        softmax_scale=softmax_scale(shape.head_dim_qk, yarn),
+    )
+
+
+def yarn_parameters(shape: Shape) -> YarnParameters | None:
+    """YaRN's parameters of a shape, None for plain RoPE."""
+    if shape.rope_table is not RopeTable.yarn:
+        return None
+    return YarnParameters(
+        factor=shape.yarn_factor,
+        original_seq_len=shape.yarn_original_seq_len,
+        beta_fast=shape.yarn_beta_fast,
+        beta_slow=shape.yarn_beta_slow,
+    )
