@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import stat
-import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -38,14 +37,11 @@ def copy_job(
         if path.name.endswith(_JOB_ENDS) and (not tasks or _is_of(path.name, tasks)):
             copied += copy_file(sweep, path, target / path.name)
     for point_id in point_ids:
-        folder = source / point_id
-        if not folder.is_dir() or folder.is_symlink():
-            continue
-        for name, folders, files in os.walk(folder):
-            folders[:] = [sub for sub in folders if not (Path(name) / sub).is_symlink()]
+        for name, folders, files in os.walk(source / point_id):
+            folders[:] = [sub for sub in folders if not os.path.islink(os.path.join(name, sub))]
+            place = target / os.path.relpath(name, source)
             for file in sorted(_POINT_FILES.intersection(files)):
-                path = Path(name) / file
-                copied += copy_file(sweep, path, target / path.relative_to(source))
+                copied += copy_file(sweep, Path(name, file), place / file)
     return copied
 
 
@@ -60,23 +56,23 @@ def copy_file(sweep: FoundSweep, source: Path, target: Path) -> bool:
     Returns:
         Whether anything was copied.
     """
-    name = None
+    part = target.with_name(f".{target.name}.{os.getpid()}")
     try:
-        about = source.stat()
-        inside = not source.is_symlink() or source.resolve().is_relative_to(sweep.folder.resolve())
-        if not stat.S_ISREG(about.st_mode) or not inside:
-            return False
-        if _is_same(about, target):
+        about = source.lstat()
+        if stat.S_ISLNK(about.st_mode):
+            if not source.resolve().is_relative_to(sweep.folder.resolve()):
+                return False
+            about = source.stat()
+        if not stat.S_ISREG(about.st_mode) or _is_same(about, target):
             return False
         target.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-        os.close(descriptor)
-        shutil.copyfile(source, name)
-        os.utime(name, ns=(about.st_atime_ns, about.st_mtime_ns))
-        os.replace(name, target)
+        try:
+            shutil.copyfile(source, part)
+            os.utime(part, ns=(about.st_atime_ns, about.st_mtime_ns))
+            os.replace(part, target)
+        finally:
+            part.unlink(missing_ok=True)
     except OSError as error:
-        if name is not None:
-            Path(name).unlink(missing_ok=True)
         where = str(source.relative_to(sweep.folder))
         problem = Problem(where, f"cannot be copied: {error.strerror}")
         if not any(known.file == where for known in sweep.problems):

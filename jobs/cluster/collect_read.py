@@ -152,13 +152,16 @@ def _read_folders(sweep: FoundSweep) -> None:
         if match is not None and folder != sweep.folder:
             point_folder, job_folder = folder.parent, folder.parent.parent
             sweep.job_folders.setdefault(job_folder.name, job_folder)
-            record, damage = _record(sweep, folder / "record.json")
+            record, damage = None, None
+            if "record.json" in files:
+                record, damage = _record(sweep, folder / "record.json")
+            has_started = "started.json" in files
             attempt = FoundAttempt(
                 point_folder.name,
                 job_folder.name,
                 int(match[1]),
                 folder,
-                _started(sweep, folder / "started.json"),
+                _started(sweep, folder / "started.json") if has_started else None,
                 record,
                 damage,
             )
@@ -177,7 +180,7 @@ def _noted(sweep: FoundSweep) -> Callable[[OSError], None]:
 
 
 def _started(sweep: FoundSweep, path: Path) -> Started | None:
-    text = _text(sweep, path) if path.exists() else None
+    text = _text(sweep, path)
     if text is None:
         return None
     try:
@@ -188,8 +191,6 @@ def _started(sweep: FoundSweep, path: Path) -> Started | None:
 
 
 def _record(sweep: FoundSweep, path: Path) -> tuple[Record | None, str | None]:
-    if not path.exists() and not path.is_symlink():
-        return None, None
     if not _is_ours(sweep, path):
         return None, sweep.problems[-1].what
     try:
@@ -228,11 +229,15 @@ def _text(sweep: FoundSweep, path: Path) -> str | None:
 def _is_ours(sweep: FoundSweep, path: Path) -> bool:
     """Whether this is a regular file that lies inside the sweep's folder, links followed."""
     try:
-        inside = path.resolve().is_relative_to(sweep.folder.resolve())
-        regular = stat.S_ISREG(path.stat().st_mode)
+        mode = path.lstat().st_mode
+        inside = True
+        if stat.S_ISLNK(mode):  # folders that are links are not walked: only a file can leave
+            inside = path.resolve().is_relative_to(sweep.folder.resolve())
+            mode = path.stat().st_mode
     except OSError as error:
         sweep.problems.append(Problem(_inside(sweep, path), f"cannot be read: {error.strerror}"))
         return False
+    regular = stat.S_ISREG(mode)
     if not inside or not regular:
         what = "is no regular file" if inside else "is a link that leaves the folder"
         sweep.problems.append(Problem(_inside(sweep, path), what))

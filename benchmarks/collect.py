@@ -1,0 +1,88 @@
+"""How long `collect` and its report take for 1,000 points, and how much memory.
+
+    python -m benchmarks.collect [points]
+
+Writes the ledger of a sweep by hand, gathers it in a fresh process, and compares with the limits:
+collecting in 5 s, the report in 10 s, 500 MB, on two cores. Exit code 1 if one is not kept.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from jobs.cluster.collect import collect
+from jobs.cluster.report import write_report
+from tests.jobs.cluster.demo_ledger import demo_sweep
+
+LIMITS = {"collect_s": 5.0, "report_s": 10.0, "again_s": 5.0, "peak_mb": 500.0}
+_POINTS_A_COPY = 40
+_GATHER = "--gather"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Runs the benchmark.
+
+    Args:
+        arguments: How many points, 1,000 if not given.
+
+    Returns:
+        0 if every limit is kept, else 1.
+    """
+    if arguments[:1] == [_GATHER]:
+        print(json.dumps(gather(Path(arguments[1]))))
+        return 0
+    wanted = int(arguments[0]) if arguments else 1000
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        demo_sweep(folder / "runs", copies=-(-wanted // _POINTS_A_COPY))
+        command = [sys.executable, "-m", "benchmarks.collect", _GATHER, name]
+        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+        found: dict[str, float] = json.loads(done.stdout)
+    kept = True
+    for key, value in found.items():
+        limit = LIMITS.get(key)
+        fits = limit is None or value <= limit
+        kept = kept and fits
+        word = "" if limit is None else f"limit {limit:g}{'' if fits else '  NOT KEPT'}"
+        print(f"{key:<15}{value:>10.2f}  {word}".rstrip())
+    return 0 if kept else 1
+
+
+def gather(folder: Path) -> dict[str, float]:
+    """Collects and reports once, and collects again, in this process.
+
+    Args:
+        folder: Holds `runs/`; takes `results/`.
+
+    Returns:
+        Seconds of each step and of its processor time, this process's peak memory, the page's size, and the points.
+    """
+    runs, results = folder / "runs", folder / "results"
+    start, cpu = time.perf_counter(), time.process_time()
+    collection = collect(["latest"], runs, results, report=False)
+    collected, cpu_collected = time.perf_counter(), time.process_time()
+    page = write_report(collection)
+    reported, cpu_reported = time.perf_counter(), time.process_time()
+    collect(["latest"], runs, results, report=False)
+    again = time.perf_counter()
+    return {
+        "points": len(collection.points),
+        "collect_s": collected - start,
+        "report_s": reported - collected,
+        "again_s": again - reported,
+        "collect_cpu_s": cpu_collected - cpu,
+        "report_cpu_s": cpu_reported - cpu_collected,
+        "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        "page_mb": page.stat().st_size / 2**20,
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
