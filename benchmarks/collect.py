@@ -62,7 +62,7 @@ def gather(folder: Path) -> dict[str, float]:
         folder: Holds `runs/`; takes `results/`.
 
     Returns:
-        Seconds of each step and of its processor time, this process's peak memory, the page's size, and the points.
+        Seconds and processor seconds of each step, peak memory, the page's size, the points.
     """
     runs, results = folder / "runs", folder / "results"
     start, cpu = time.perf_counter(), time.process_time()
