@@ -31,7 +31,7 @@ def install(folder: Path, moments: Mapping[int, str]) -> Path:
         The program.
     """
     program = folder / "killed-python"
-    words = [sys.executable, __file__, json.dumps(dict(moments))]
+    words = [sys.executable, "-P", __file__, json.dumps(dict(moments))]
     program.write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n')
     program.chmod(0o755)
     return program
@@ -43,7 +43,7 @@ def main(words: list[str]) -> None:
     given = json.loads(Path(point_path).read_text())
     _lay_mine(json.loads(moments)[str(given["point"]["shape"]["seq_len"])])
     sys.argv = [module, point_path, attempt]
-    runpy.run_module(module, run_name="__main__", alter_sys=True)
+    runpy.run_module(f"{module}.__main__", run_name="__main__")
 
 
 def _lay_mine(moment: str) -> None:

@@ -1,0 +1,73 @@
+"""The real node behind launch.py: records of a multirun, and a process killed at any moment."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from jobs.record import Cause, Outcome, Started, read_record
+from tests.killed_node import AFTER_STARTED, AT_RECORD, BEFORE_STARTED, IN_VALIDATION, install
+from tests.launcher import Launcher
+from tests.test_launch_runs import check_schema
+
+pytestmark = pytest.mark.timeout(180)  # nine processes import torch; a busy machine takes long
+MOMENTS = {128: BEFORE_STARTED, 256: AFTER_STARTED, 384: IN_VALIDATION, 512: AT_RECORD}
+
+
+def test_a_multirun_leaves_a_record_each_and_one_table(launcher: Launcher) -> None:
+    words = ["--multirun", "shape=tiny", "shape.seq_len=128,256", "recipe=bf16,mxfp8"]
+    result = launcher(*words, "benchmark=off", "tolerance=none")
+    assert (result.code, result.err) == (0, "")
+    records = launcher.records()
+    for record in records:
+        check_schema(record)
+        assert record.outcome is Outcome.PASSED
+    assert [
+        (record.config["shape"]["seq_len"], record.config["recipe"]["name"]) for record in records
+    ] == [(128, "bf16"), (128, "mxfp8"), (256, "bf16"), (256, "mxfp8")]
+    assert result.out.count("Points ") == 1
+    table = result.out.partition("Points ")[2].partition("Records:")[0]
+    assert sum(record.identity.point_id in table for record in records) == 4
+    assert list(launcher.cwd.iterdir()) == []
+
+
+def test_a_run_claims_no_speed_of_an_emulated_arm(launcher: Launcher) -> None:
+    short = {"blocks": 2, "iterations_per_block": 1, "warmup_max_iterations": 3}
+    words = [f"benchmark.{key}={value}" for key, value in short.items()]
+    result = launcher("benchmark=quick", *words)
+    (record,) = launcher.records()
+    check_schema(record)
+    assert result.code == 0, record.reason
+    for line in (
+        "[PERF] b=1 s=128: (emulated: checks this code, not hardware)",
+        "  Fprop speedup: none claimed (emulated: checks this code, not hardware)",
+        "PASSED  within tolerance calibrated; emulated: checks this code, not hardware",
+    ):
+        assert line in result.out.splitlines()
+    for title in ("Availability", "Accuracy: relative L2", "Time (median"):
+        assert title in result.out
+
+
+def test_a_point_killed_at_any_moment_is_an_error_and_leaves_no_half_file(
+    launcher: Launcher, tmp_path: Path
+) -> None:
+    axis = ",".join(map(str, MOMENTS))
+    python = f"cluster.python={install(tmp_path, MOMENTS)}"
+    result = launcher("sweep", f"shape.seq_len={axis}", "benchmark=off", python)
+    assert (result.code, result.err) == (1, "")
+    records = launcher.records()
+    assert len(records) == len(MOMENTS)
+    for record in records:
+        check_schema(record)
+        assert (record.outcome, record.cause) == (Outcome.ERROR, Cause.crashed), record.reason
+        assert record.reason.startswith("the process was ended by SIGKILL")
+        assert record.evidence[0].lines[-1] == "about to be killed"
+    for attempt in launcher.ledger().root.glob("local-*/*/attempt-1"):
+        record = read_record(attempt / "record.json")
+        begun = MOMENTS[record.config["shape"]["seq_len"]] != BEFORE_STARTED
+        names = {file.name for file in attempt.iterdir()}
+        assert names == {"output.log", "record.json"} | ({"started.json"} if begun else set())
+        if begun:
+            started = Started.model_validate_json((attempt / "started.json").read_text())
+            assert started.identity == record.identity
