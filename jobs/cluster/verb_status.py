@@ -60,8 +60,8 @@ def _watch(selections: Sequence[Selection], interval_s: float, out: Console) -> 
     from rich.live import Live
 
     ids = look_ids(selections)
-    seen = look(selections)
     try:
+        seen = look(selections)
         with Live(as_table(seen), console=out, auto_refresh=False) as live:
             while not seen.finished:
                 time.sleep(interval_s)

@@ -30,14 +30,19 @@ def slurm_cluster() -> Iterator[SlurmCluster]:
         yield cluster
 
 
-@pytest.fixture
-def slurm_env(slurm_cluster: SlurmCluster, monkeypatch: pytest.MonkeyPatch) -> SlurmCluster:
-    """The session's cluster, with this process's environment pointing at it for one test."""
-    env = slurm_cluster.env
+def enter(cluster: SlurmCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Points this process's environment at a cluster for one test."""
+    env = cluster.env
     for key in [key for key in os.environ if key not in env]:
         monkeypatch.delenv(key)
     for key in ("PATH", "SLURM_CONF"):
         monkeypatch.setenv(key, env[key])
+
+
+@pytest.fixture
+def slurm_env(slurm_cluster: SlurmCluster, monkeypatch: pytest.MonkeyPatch) -> SlurmCluster:
+    """The session's cluster, with this process's environment pointing at it for one test."""
+    enter(slurm_cluster, monkeypatch)
     return slurm_cluster
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -69,9 +71,10 @@ class SlurmUser:
             check=False,
         )
 
-    def start(self, verb: str, *words: str) -> subprocess.Popen[str]:
-        """Starts one command and leaves it running."""
-        return subprocess.Popen(
+    @contextlib.contextmanager
+    def running(self, verb: str, *words: str) -> Iterator[subprocess.Popen[str]]:
+        """Starts one command; kills it at the end of the block if it still runs."""
+        with subprocess.Popen(
             self.words(verb, *words),
             cwd=self.cwd,
             env=self.environment(),
@@ -79,7 +82,11 @@ class SlurmUser:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-        )
+        ) as process:
+            try:
+                yield process
+            finally:
+                process.kill()
 
     def sweep(self, *words: str) -> tuple[subprocess.CompletedProcess[str], Ledger]:
         """Submits a sweep of stand-in points; fails the test if it was not submitted."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,8 +17,10 @@ import pytest
 
 from jobs.cluster.ledger import Ledger, sweeps
 from tests.cluster.daemons import missing_requirement
+from tests.cluster.fixtures import enter
 from tests.cluster.launching import FAST, SlurmUser
 from tests.cluster.slurm import SlurmCluster
+from tests.launcher import Launcher, Result
 
 pytestmark = pytest.mark.slurm
 
@@ -35,7 +36,7 @@ echo "$out"; exit $code
 def small_cluster() -> Iterator[SlurmCluster]:
     if reason := missing_requirement("none"):
         pytest.skip(reason)
-    with SlurmCluster(accounting="none", max_array_size=5) as cluster:
+    with SlurmCluster(accounting="none", max_array_size=2) as cluster:
         yield cluster
 
 
@@ -72,44 +73,49 @@ MOMENTS: dict[str, tuple[Callable[[SlurmUser], bool], float, float]] = {
 
 
 @pytest.mark.parametrize("moment", MOMENTS)
-def test_killed_when(moment: str, small_cluster: SlurmCluster, tmp_path: Path) -> None:
+def test_killed_when(
+    moment: str,
+    small_cluster: SlurmCluster,
+    launcher: Launcher,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
     ready, before, after = MOMENTS[moment]
     user = SlurmUser(small_cluster, tmp_path)
     marks = tmp_path / "marks"
     user.wrap("sbatch", SLOW_SBATCH.format(marks=marks, before=before, after=after))
-    words = ("cluster=slurm", f"cluster.python={user.node}", *FAST)
+    words = ("cluster=slurm", f"cluster.python={user.node}", *FAST, "launch.points_per_job=2")
     seeds = "shape.seed=" + ",".join(str(100 * i) for i in range(12))
-    process = user.start("sweep", *words, seeds)
-    deadline = time.monotonic() + 30
-    while not ready(user):
-        assert process.poll() is None, process.communicate()[0]
-        assert time.monotonic() < deadline, moment
-        time.sleep(0.0005)
-    process.kill()
-    assert process.communicate()[0].count("Submitted") == 0
+    with user.running("sweep", *words, seeds) as process:
+        deadline = time.monotonic() + 30
+        while not ready(user):
+            assert process.poll() is None, process.communicate()[0]
+            assert time.monotonic() < deadline, moment
+            time.sleep(0.0005)
+        process.kill()
+        assert "Submitted" not in process.communicate()[0]
     if not sweeps(user.runs):
         # No whole plan: nothing was submitted, and the user types the sweep again.
         assert not marks.exists()
         return
     ledger = user.ledger()
-    user.env.pop("PATH")
-    done = _resume(user)
-    assert done.returncode == 0, done.stdout + done.stderr
+    enter(small_cluster, monkeypatch)
+    done = _resume(launcher)
+    assert done.code == 0, done
     user.wait(ledger)
     assert user.outcomes(ledger) == {point.point_id: ["PASSED"] for point in ledger.plan()}
     _assert_no_job_twice(small_cluster, ledger)
-    again = user.run("resume", ledger.sweep_id)
-    assert "Nothing to submit" in again.stdout
+    assert "Nothing to submit" in launcher("resume", ledger.sweep_id).out
 
 
-def _resume(user: SlurmUser) -> subprocess.CompletedProcess[str]:
-    """A second process may have to wait for the sbatch that outlived the first."""
+def _resume(launcher: Launcher) -> Result:
+    """Waits, as a user would, for an sbatch that outlived the process that called it."""
     deadline = time.monotonic() + 20
     while True:
-        done = user.run("resume")
-        if "another process is submitting" not in done.stderr or time.monotonic() > deadline:
+        done = launcher("resume")
+        if "another process is submitting" not in done.err or time.monotonic() > deadline:
             return done
-        time.sleep(0.2)
+        time.sleep(0.1)
 
 
 def _assert_no_job_twice(cluster: SlurmCluster, ledger: Ledger) -> None:

@@ -1,0 +1,206 @@
+"""status, logs, cancel, resume and repro on a real SLURM."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from jobs.cluster.ledger import Ledger
+from jobs.cluster.survey import LAST_SEEN
+from tests.cluster import stand_in_node as node
+from tests.cluster.daemons import missing_requirement
+from tests.cluster.launching import FAST, SlurmUser
+from tests.cluster.slurm import SlurmCluster
+from tests.launcher import Launcher
+
+pytestmark = pytest.mark.slurm
+
+
+def attempts_of(ledger: Ledger, count: int) -> bool:
+    """Whether so many attempts have started."""
+    return len(list(ledger.root.glob("*/p-*/attempt-*/started.json"))) >= count
+
+
+@pytest.fixture(scope="module")
+def no_accounting() -> Iterator[SlurmCluster]:
+    if reason := missing_requirement("none"):
+        pytest.skip(reason)
+    with SlurmCluster(accounting="none") as cluster:
+        yield cluster
+
+
+def test_one_sweep_by_every_form_of_its_ids(
+    slurm_launcher: Launcher, slurm_user: SlurmUser
+) -> None:
+    seeds = f"shape.seed={node.PASS},{node.FAIL},{node.UNSUPPORTED},{100 + node.RAISES}"
+    _, ledger = slurm_user.sweep(seeds)
+    slurm_user.wait(ledger)
+    (line,) = ledger.jobs()
+    array = line.job_id
+    raw = {
+        record["identity"]["job_id"]: record["identity"]["raw_job_id"]
+        for record in slurm_user.records(ledger)
+    }
+    whole = slurm_launcher("status", "latest")
+    assert whole.code == 0, whole.err
+    assert "4 points: 1 ERROR, 1 FAILED, 1 PASSED, 1 UNSUPPORTED" in whole.out
+    forms = {
+        array: 4, ledger.sweep_id: 4, f"{ledger.root}/": 4, f"{array}_[0-3%2]": 4,
+        f"{array}.batch": 4, f"{array}_2": 1, f"{array}_[1-2]": 2, f"{array}_3.0": 1,
+        raw[f"{array}_1"]: 1, ledger.plan()[0].point_id: 1,
+    }  # fmt: skip
+    for form, count in forms.items():
+        shown = slurm_launcher("status", form)
+        assert shown.code == 0, (form, shown.err)
+        assert f"{count} points:" in shown.out, form
+    logs = slurm_launcher("logs", f"{array}_3")
+    assert logs.code == 0
+    assert "ValueError: the point raised" in logs.out
+    assert f"{array}_0" not in logs.out
+
+
+def test_waiting_and_running_are_told_apart_and_cancelled(
+    slurm_launcher: Launcher, slurm_user: SlurmUser
+) -> None:
+    seeds = ",".join(str(100 * i + node.HANGS) for i in range(3))
+    _, ledger = slurm_user.sweep(f"shape.seed={seeds}", "launch.max_parallel=2")
+    cluster = slurm_user.cluster
+    cluster.wait(lambda: attempts_of(ledger, 2), "two running points")
+    shown = slurm_launcher("status")
+    assert "3 points: 1 PENDING, 2 RUNNING" in shown.out
+    assert "JobArrayTaskLimit" in shown.out
+    (line,) = ledger.jobs()
+    asked = slurm_launcher("cancel", "latest")
+    assert asked.refusal().startswith("cancel must be told yes=true")
+    one = slurm_launcher("cancel", f"{line.job_id}_0", "yes=true")
+    assert one.code == 0
+    assert "Cancelled 1 jobs" in one.out
+    cluster.wait(lambda: f"{line.job_id}_0" not in queue(cluster, line.job_id), "its end")
+    assert f"{line.job_id}_1" in queue(cluster, line.job_id)
+    everything = slurm_launcher("cancel", "latest", "yes=true")
+    assert "Cancelled 2 jobs" in everything.out
+    slurm_user.wait(ledger)
+    ended = slurm_launcher("status")
+    assert "3 points: 3 ERROR" in ended.out
+    assert ended.out.count("cancelled") >= 3
+    assert "Nothing to cancel" in slurm_launcher("cancel", "latest").out
+
+
+def queue(cluster: SlurmCluster, job_id: str) -> str:
+    return cluster.run("squeue", "-h", "-r", "-j", job_id, "-o", "%i %T")
+
+
+def test_ctrl_c_hurts_no_job(slurm_user: SlurmUser) -> None:
+    _, ledger = slurm_user.sweep(f"shape.seed={node.HANGS},{100 + node.HANGS}")
+    (line,) = ledger.jobs()
+    slurm_user.cluster.wait(lambda: attempts_of(ledger, 1), "a running point")
+    seen = ledger.root / LAST_SEEN
+    with slurm_user.running("status", "watch=true", "interval_s=60") as watching:
+        slurm_user.cluster.wait(seen.exists, "the first look")
+        watching.send_signal(signal.SIGINT)
+        out, _ = watching.communicate(timeout=20)
+    assert watching.returncode == 130, out
+    assert f"To end them: python launch.py cancel {ledger.sweep_id}" in out
+    assert "RUNNING" in queue(slurm_user.cluster, line.job_id)
+    slurm_user.cluster.run("scancel", line.job_id)
+
+
+def test_resume_runs_what_has_no_good_record_and_repro_one_point(
+    slurm_launcher: Launcher, slurm_user: SlurmUser
+) -> None:
+    acts = (node.PASS, node.FAIL, node.UNSUPPORTED, 100 + node.EXITS_3)
+    _, ledger = slurm_user.sweep(f"shape.seed={','.join(map(str, acts))}")
+    slurm_user.wait(ledger)
+    before = slurm_user.outcomes(ledger)
+    resumed = slurm_launcher("resume", "wait=true")
+    assert resumed.code == 1, resumed
+    after = slurm_user.outcomes(ledger)
+    grown = {point: outcomes for point, outcomes in after.items() if outcomes != before[point]}
+    assert list(grown.values()) == [["ERROR", "ERROR"]]
+    passed = next(point for point, outcomes in after.items() if outcomes == ["PASSED"])
+    again = slurm_launcher("repro", passed, "wait=true")
+    assert again.code == 0, again
+    assert slurm_user.outcomes(slurm_user.ledger()) == {passed: ["PASSED"]}
+    assert slurm_user.ledger() != ledger
+
+
+def test_a_requeued_job_goes_on_where_it_was(
+    slurm_launcher: Launcher, slurm_user: SlurmUser
+) -> None:
+    seeds = f"shape.seed={node.PASS},{node.HANGS}"
+    _, ledger = slurm_user.sweep(seeds, "launch.points_per_job=2", "launch.point_time_limit_s=8")
+    cluster = slurm_user.cluster
+    (line,) = ledger.jobs()
+    cluster.wait(lambda: attempts_of(ledger, 2), "the second point")
+    cluster.run("scontrol", "requeue", line.job_id)
+    cluster.wait(lambda: "PENDING" in queue(cluster, line.job_id), "its second run")
+    assert "1 REQUEUED" in slurm_launcher("status").out
+    cluster.wait(lambda: attempts_of(ledger, 3), "its second run", 40)
+    slurm_user.wait(ledger)
+    records = slurm_user.records(ledger)
+    assert {record["outcome"] for record in records} == {"PASSED", "ERROR"}
+    hung = next(record for record in records if record["outcome"] == "ERROR")
+    assert (hung["cause"], hung["identity"]["attempt"]) == ("timeout", 2)
+    assert hung["identity"]["restart_count"] == 1
+    assert len(list(ledger.root.glob("*/p-*/attempt-1/started.json"))) == 2
+
+
+def test_a_dead_node_is_told_and_left_out_of_the_retry(slurm_user: SlurmUser) -> None:
+    cluster = slurm_user.cluster
+    words = (
+        *("cluster=slurm", f"cluster.python={slurm_user.node}", *FAST, "wait=true"),
+        *("launch.retries=1", "+cluster.sbatch.no-requeue=''", "launch.point_time_limit_s=6"),
+        f"shape.seed={node.HANGS}",
+    )
+    with slurm_user.running("run", *words) as waiting:
+        cluster.wait(lambda: bool(started_in(slurm_user.runs)), "its start")
+        ledger = slurm_user.ledger()
+        (line,) = ledger.jobs()
+        name = cluster.run("squeue", "-h", "-j", line.job_id, "-o", "%N")
+        cluster.run("scontrol", "update", f"nodename={name}", "state=down", "reason=test")
+        try:
+            out, _ = waiting.communicate(timeout=50)
+        finally:
+            cluster.run("scontrol", "update", f"nodename={name}", "state=resume")
+    assert f"Again: 1 points that the cluster ended, not on {name}" in out
+    assert "(node_fail)" in out
+    assert waiting.returncode == 1
+    second = ledger.jobs()[1].job_id
+    assert cluster.run("squeue", "-h", "-t", "all", "-j", second, "-o", "%N") != name
+    (record,) = slurm_user.records(ledger)
+    assert record["cause"] == "timeout"
+
+
+def started_in(runs: Path) -> list[Path]:
+    return list(runs.glob("s-*/*/p-*/attempt-*/started.json"))
+
+
+def test_without_accounting_and_while_the_controller_is_down(
+    no_accounting: SlurmCluster, slurm_user: SlurmUser
+) -> None:
+    user = SlurmUser(no_accounting, slurm_user.folder)
+    _, ledger = user.sweep(f"shape.seed={node.PASS},{node.HANGS}", "launch.time_min=5")
+    no_accounting.wait(lambda: attempts_of(ledger, 2) and bool(user.records(ledger)), "both")
+    shown = user.run("status")
+    assert "2 points: 1 PASSED, 1 RUNNING" in shown.stdout
+    assert "Note: this cluster keeps no accounting" in shown.stdout
+    no_accounting.kill_daemon("slurmctld")
+    try:
+        blind = user.run("status")
+        assert blind.returncode == 0, blind.stderr
+        assert "2 points: 1 PASSED, 1 RUNNING" in blind.stdout
+        assert "squeue does not answer" in blind.stdout
+        assert "s old" in blind.stdout
+        refused = user.run("resume")
+        assert refused.returncode == 2
+        assert "cannot be asked" in refused.stderr
+    finally:
+        no_accounting.start_daemon("slurmctld")
+        no_accounting.wait(lambda: no_accounting.run("sinfo", "-h") != "", "the controller")
+    (line,) = ledger.jobs()
+    no_accounting.run("scancel", line.job_id)
+    user.wait(ledger)
+    assert "1 ERROR, 1 PASSED" in user.run("status").stdout
