@@ -21,7 +21,7 @@ from jobs.cluster.report_series import finite
 from jobs.cluster.table import median
 from jobs.cluster.table_gates import gate_uses
 
-_MOST_TENSORS = 24
+_MOST_TENSORS = 36
 _MOST_NODES = 24
 _NODE_PANELS = (
     ("sm_clock_mhz", "SM clock (MHz)"),

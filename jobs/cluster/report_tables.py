@@ -121,10 +121,10 @@ def _beside(value: float | None) -> str:
 
 def _speedup(row: dict[str, Value], direction: str) -> Cell:
     value, claim = row[f"{direction}_speedup"], row[f"{direction}_speedup_claim"]
-    if not isinstance(value, float):
-        return Cell(show.NOTHING)
     if claim == "emulated":
         return Cell("no claim", None, "emulated")
+    if not isinstance(value, float):
+        return Cell(show.NOTHING)
     low, high = row[f"{direction}_speedup_low"], row[f"{direction}_speedup_high"]
     ends = (low if isinstance(low, float) else None, high if isinstance(high, float) else None)
     small = "bf16 against itself" if claim == "noise" else show.interval(*ends)

@@ -258,6 +258,8 @@ def _of_speedup(direction: str, speedup: Speedup | None) -> dict[str, Any]:
     if speedup is None:
         return {}
     prefix = f"{direction}_speedup"
+    if speedup.claim == "emulated":  # a ratio in a table would be taken for a claim
+        return {f"{prefix}_claim": speedup.claim}
     return {
         prefix: speedup.ratio,
         f"{prefix}_low": speedup.low,

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
-from shutil import which
 from typing import TYPE_CHECKING
 
 import pytest
 
 from jobs.cluster.collect import collect
+from tests.jobs.cluster.contrast import CONTRAST
 from tests.jobs.cluster.demo_ledger import demo_sweep
 
 if TYPE_CHECKING:
@@ -27,31 +27,10 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return gathered / "report.html"
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    chromium = which("chromium") or which("chromium-browser") or which("google-chrome")
-    if chromium is None:
-        pytest.skip("needs Chromium: apt-get install chromium")
-    playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright")
-    with playwright.sync_playwright() as running:
-        found = running.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        yield found
-        found.close()
-
-
 @pytest.fixture
-def page(browser: Browser, report: Path) -> Iterator[Page]:
-    """The open report; a console error, an exception or a request fails the test."""
-    complaints: list[str] = []
-    context = browser.new_context(viewport={"width": 1280, "height": 900})
-    opened = context.new_page()
-    opened.on("console", lambda message: complaints.append(message.text))
-    opened.on("pageerror", lambda error: complaints.append(str(error)))
-    opened.on("request", lambda request: complaints.append(request.url))
-    opened.goto(report.as_uri())
-    yield opened
-    assert [text for text in complaints if text != report.as_uri()] == []
-    context.close()
+def page(open_page: Callable[[Path], Page], report: Path) -> Page:
+    """The open report."""
+    return open_page(report)
 
 
 def column(page: Page, number: int) -> list[str]:
@@ -138,37 +117,6 @@ def test_a_screen_reader_finds_names_for_everything(page: Page) -> None:
 def test_no_width_makes_the_page_itself_scroll_sideways(page: Page, width: int) -> None:
     page.set_viewport_size({"width": width, "height": 800})
     assert page.evaluate("document.documentElement.scrollWidth") <= width
-
-
-CONTRAST = """
-() => {
-  const channel = (x) => x <= .03928 ? x / 12.92 : ((x + .055) / 1.055) ** 2.4;
-  const light = (c) => {
-    const [r, g, b] = c.map((x) => channel(x / 255));
-    return .2126 * r + .7152 * g + .0722 * b;
-  };
-  const rgb = (text) => text.match(/[\\d.]+/g).map(Number);
-  const under = (e) => {
-    for (; e; e = e.parentElement) {
-      const c = rgb(getComputedStyle(e).backgroundColor);
-      if (c.length === 3 || c[3] > 0) return c.slice(0, 3);
-    }
-    return [255, 255, 255];
-  };
-  const poor = [];
-  for (const e of document.querySelectorAll("body *")) {
-    const own = [...e.childNodes].some((n) => n.nodeType === 3 && n.textContent.trim());
-    if (!own || !e.checkVisibility() || e.closest("script, style")) continue;
-    const style = getComputedStyle(e);
-    const ink = light(rgb(e.closest("svg") ? style.fill : style.color).slice(0, 3));
-    const paper = light(under(e));
-    const ratio = (Math.max(ink, paper) + .05) / (Math.min(ink, paper) + .05);
-    if (ratio < 4.5) poor.push(`${e.tagName} ${e.className} ${ratio.toFixed(2)} ${e.textContent}`);
-  }
-  return poor;
-}
-"""
-"""Texts whose contrast to what is under them is below 4.5, WCAG's AA."""
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

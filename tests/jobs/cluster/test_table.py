@@ -76,3 +76,12 @@ def test_importing_the_table_imports_neither_torch_nor_arrow() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, cwd=root, check=True
     )
     assert done.stdout.strip() == "[]"
+
+
+def test_no_ratio_of_emulated_arms_stands_where_it_could_be_taken_for_a_speedup() -> None:
+    config = asked(gpu="cpu")
+    left = record("p-1", config)
+    values = row(CollectedPoint("p-1", "s-1", config, "PASSED", record=left))
+    assert values["fprop_speedup_claim"] == "emulated"
+    assert values["fprop_speedup"] is None
+    assert values["emulated"] is True

@@ -1,0 +1,136 @@
+"""A comparison and a history as people see them: on a screen, in a review, in a browser."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from rich.console import Console
+
+from jobs.cluster import history_show
+from jobs.cluster.collect_points import Collection
+from jobs.cluster.compare import Comparison, compare
+from jobs.cluster.compare_rows import headline, rows
+from jobs.cluster.compare_show import markdown, page, show, write_comparisons
+from jobs.cluster.history import history
+from tests.jobs.cluster.contrast import CONTRAST
+from tests.jobs.cluster.demo_ledger import HOSTILE
+from tests.jobs.cluster.runs import run, with_state
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+
+def slower(second: Collection | None = None, **about: Any) -> Comparison:  # noqa: ANN401
+    (found,) = compare([run(seed=1), second or run("second", seed=50, scale=1.04, **about)])
+    return found
+
+
+def printed(comparison: Comparison, *, every: bool = False) -> str:
+    out = Console(file=io.StringIO(), width=200)
+    show(comparison, out, every=every)
+    text = out.file.getvalue()  # type: ignore[attr-defined] # a StringIO
+    assert isinstance(text, str)
+    return text
+
+
+def test_the_screen_shows_what_changed_and_what_may_explain_it() -> None:
+    text = printed(slower(driver="590.1"))
+    assert "▼ SLOWER" in text
+    assert "580.82.07" in text
+    assert "bf16 fprop" not in text
+    assert "bf16 fprop" in printed(slower(), every=True)
+    assert text.rstrip().endswith("2 matched points: 2 SLOWER")
+
+
+def test_a_point_without_figures_shows_both_states() -> None:
+    found = slower(with_state(run("second"), "ERROR", "crashed"))
+    (row,) = [row for row in rows(found) if row.metric == "outcome"]
+    assert (row.first, row.second, row.verdict) == ("PASSED", "ERROR crashed", "WORSE")
+
+
+def test_nothing_but_the_unmatched_is_told_where_nothing_matches() -> None:
+    (found,) = compare([run(), run("second", lengths=(8192,))])
+    text = printed(found)
+    assert "only in the first: mxfp8 dsv3 b=1 s=2048 gb300" in text
+    assert headline(found) == "0 matched points: nothing to judge, 3 without a partner"
+
+
+def test_the_review_block_is_a_table_of_what_is_not_the_same() -> None:
+    text = markdown(slower(driver="590.1"))
+    assert "| SLOWER | mxfp8 dsv3 b=1 s=2048 gb300 | recipe fprop |" in text
+    assert "| driver | 580.82.07 | 590.1 | 2 |" in text
+    assert "SAME" not in text.split("| verdict |")[1]
+
+
+def test_hostile_words_stay_words(tmp_path: Path) -> None:
+    found = slower(driver=HOSTILE, cuda="\x1b[2J|`@all")
+    assert "\x1b" not in printed(found)
+    assert "<script" not in markdown(found).replace("\\<", "")
+    assert page(found).count("<script") == 1
+
+
+def test_page_markdown_and_json_are_written_once(tmp_path: Path) -> None:
+    (path,) = write_comparisons([slower()], tmp_path)
+    names = {each.name for each in path.parent.iterdir()}
+    assert names == {"compare.html", "compare.md", "compare.json"}
+    (plain,) = json.loads((path.parent / "compare.json").read_text())
+    assert plain["exit_code"] == 1
+    before = path.stat().st_mtime_ns
+    write_comparisons([slower()], tmp_path)
+    assert path.stat().st_mtime_ns == before
+
+
+def test_a_history_is_printed_with_its_changes_alone() -> None:
+    made = [
+        run(f"run-{day}", lengths=(4096,), scale=1.05 if day > 5 else 1.0, seed=100 * day, day=day)
+        for day in range(1, 10)
+    ]
+    out = Console(file=io.StringIO(), width=200)
+    history_show.show(history(made), out)
+    text = out.file.getvalue()  # type: ignore[attr-defined] # a StringIO
+    assert "run-6 2025-11-06" in text
+    assert "bf16 fprop" not in text
+    assert "6 series, 4 of them changed" in text
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("pages")
+    (compared,) = write_comparisons([slower(driver=HOSTILE)], folder)
+    made = [
+        run(f"run-{day}", lengths=(4096,), scale=1.05 if day > 4 else 1.0, seed=100 * day, day=day)
+        for day in range(1, 8)
+    ]
+    return {"compare": compared, "history": history_show.write_history(history(made), folder)}
+
+
+@pytest.mark.browser
+@pytest.mark.xdist_group("browser")
+@pytest.mark.parametrize("name", ["compare", "history"])
+def test_the_pages_work_in_a_browser(
+    open_page: Callable[[Path], Page], pages: dict[str, Path], name: str
+) -> None:
+    opened = open_page(pages[name])
+    assert "owned" not in opened.title()
+    everything = opened.locator("#shown").inner_text()
+    assert everything.startswith("All ")
+    opened.locator("select[data-filter=metric]").select_option("recipe fprop")
+    assert " of " in opened.locator("#shown").inner_text()
+    opened.get_by_role("button", name="Show all").click()
+    header = opened.get_by_role("columnheader", name="Metric")
+    header.get_by_role("button").click()
+    metrics = opened.locator(
+        "#table tbody td:nth-child(3)" if name == "compare" else "td:nth-child(2)"
+    )
+    assert metrics.all_inner_texts() == sorted(metrics.all_inner_texts())
+    for scheme in ("light", "dark"):
+        opened.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
+        assert opened.evaluate(CONTRAST) == []
+    for width in (320, 390, 1920):
+        opened.set_viewport_size({"width": width, "height": 800})
+        assert opened.evaluate("document.documentElement.scrollWidth") <= width
