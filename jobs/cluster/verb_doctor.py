@@ -38,6 +38,10 @@ def doctor(asks: Sequence[Ask], call: Call) -> int:
     for name, answer in _login(config):
         login.add_row(name, answer)
     out.print(login)
+    if config.cluster.scheduler is Scheduler.slurm:
+        from jobs.cluster.doctor_slurm import doctor_slurm
+
+        return doctor_slurm(config, call, out)
     made = make_plan([Ask(config, asks[0].choices)])
     ledger = Ledger.create(runs_dir(config))
     write_ledger(made, ledger, verb=call.verb, command=call.command)

@@ -14,14 +14,14 @@ from jobs.cluster.dispatch import show_submitted, submit_batches
 from jobs.cluster.fit import dependency_ids, hopeless_dependency
 from jobs.cluster.follow import follow, outcome_code
 from jobs.cluster.ledger import Ledger
-from jobs.cluster.limits import ask_limits
+from jobs.cluster.limits import ClusterLimits, ask_limits
 from jobs.cluster.local import record_unsupported
 from jobs.cluster.plan import Plan, runs_dir, write_ledger
 from jobs.cluster.retry import retrying
 from jobs.cluster.script import Submission, script_of
 from jobs.cluster.source import CHECKOUT
 from jobs.cluster.states import ask_states
-from jobs.cluster.submit import forget, interpreter_of, submitting
+from jobs.cluster.submit import Submitted, forget, interpreter_of, submitting
 from jobs.errors import UsageError
 
 
@@ -39,8 +39,18 @@ def submit_plan(made: Plan, call: Call) -> int:
         UsageError: A request that the cluster would never run; nothing was written.
         SubmissionError: The cluster cannot be reached, or took nothing; nothing stays.
     """
-    config, out = made.config, screen.console()
-    limits = ask_limits()
+    config = made.config
+    ledger, done = submit(made, call, ask_limits())
+    if not config.wait:
+        return 1 if any(one.job_id is None for one in done) else 0
+    out = screen.console()
+    seen = follow([Selection(ledger.root)], out, retrying(ledger, config.launch.retries, out))
+    return outcome_code(seen, allow_unsupported=config.allow_unsupported)
+
+
+def submit(made: Plan, call: Call, limits: ClusterLimits) -> tuple[Ledger, list[Submitted]]:
+    """Does that without waiting; the sweep, and what became of each submission."""
+    config = made.config
     batches = make_batches(made.runnable, limits)
     refuse_hopeless(batches)
     mode = 0o750 if config.launch.share is Share.group else 0o700
@@ -56,11 +66,8 @@ def submit_plan(made: Plan, call: Call) -> int:
         raise
     with submitting(ledger) as lock:
         done = submit_batches(ledger, batches, limits, lock, new=True)
-    show_submitted(ledger, done, out)
-    if not config.wait:
-        return 1 if any(one.job_id is None for one in done) else 0
-    seen = follow([Selection(ledger.root)], out, retrying(ledger, config.launch.retries, out))
-    return outcome_code(seen, allow_unsupported=config.allow_unsupported)
+    show_submitted(ledger, done, screen.console())
+    return ledger, done
 
 
 def scripts(submissions: Sequence[tuple[Submission, Batch]]) -> list[str]:
