@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from jobs.record import Cause, Outcome, Record, TelemetrySample
-from tests.jobs.cluster.fake_ledger import FakeSweep, asked, record
+from tests.jobs.cluster.fake_ledger import FakeSweep
+from tests.jobs.cluster.fake_records import asked, record
 
 HOSTILE = (
     "</pre><script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">"

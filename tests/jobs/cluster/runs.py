@@ -6,7 +6,7 @@ from typing import Any
 
 from jobs.cluster.collect_points import CollectedPoint, Collection
 from jobs.record import Record
-from tests.jobs.cluster.fake_ledger import asked, record
+from tests.jobs.cluster.fake_records import asked, record
 
 
 def run(

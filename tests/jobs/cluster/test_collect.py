@@ -14,7 +14,8 @@ from jobs.cluster.collect_points import Collection
 from jobs.cluster.states import Knowledge, TaskState
 from jobs.errors import RecordError, UsageError
 from jobs.record import Cause, Outcome
-from tests.jobs.cluster.fake_ledger import FakeSweep, asked, passed_sweep, record
+from tests.jobs.cluster.fake_ledger import FakeSweep, passed_sweep
+from tests.jobs.cluster.fake_records import asked, record
 
 
 def gathered(

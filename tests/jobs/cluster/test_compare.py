@@ -13,7 +13,7 @@ from jobs.cluster.compare_rows import as_json
 from jobs.cluster.compare_verdict import Verdict
 from jobs.errors import UsageError
 from jobs.record import Record
-from tests.jobs.cluster.fake_ledger import asked, record
+from tests.jobs.cluster.fake_records import asked, record
 from tests.jobs.cluster.runs import collected, run, with_state
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from jobs.cluster.collect_points import OUTCOMES, STATES, CollectedPoint, Collection, Quote
 from jobs.cluster.junit import junit_text
-from tests.jobs.cluster.fake_ledger import asked
+from tests.jobs.cluster.fake_records import asked
 
 
 def point(state: str, job_id: str = "14_0", **more: object) -> CollectedPoint:

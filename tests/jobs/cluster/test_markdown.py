@@ -7,7 +7,7 @@ import pytest
 from jobs.cluster.collect_points import CollectedPoint, Collection, Quote
 from jobs.cluster.markdown import MAX_CHARS, cell, perf_lines, review_text
 from jobs.record import Outcome
-from tests.jobs.cluster.fake_ledger import asked, record
+from tests.jobs.cluster.fake_records import asked, record
 
 
 def point(state: str = "PASSED", recipe: str = "mxfp8", gpu: str = "gb300") -> CollectedPoint:

@@ -12,7 +12,8 @@ from jobs.cluster.collect import collect
 from jobs.cluster.collect_points import OUTCOMES, STATES, CollectedPoint, Collection
 from jobs.cluster.report import write_report
 from tests.jobs.cluster.demo_ledger import HOSTILE, demo_sweep
-from tests.jobs.cluster.fake_ledger import asked, passed_sweep, record
+from tests.jobs.cluster.fake_ledger import passed_sweep
+from tests.jobs.cluster.fake_records import asked, record
 
 
 class Page(HTMLParser):

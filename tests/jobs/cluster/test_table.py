@@ -10,7 +10,7 @@ import pytest
 from jobs.cluster.collect_points import CollectedPoint
 from jobs.cluster.table import COLUMNS, asked_hash, median, row
 from jobs.record import Outcome
-from tests.jobs.cluster.fake_ledger import asked, record
+from tests.jobs.cluster.fake_records import asked, record
 
 
 def point(outcome: Outcome = Outcome.PASSED) -> CollectedPoint:

@@ -13,7 +13,7 @@ import pytest
 from jobs.cluster.collect_points import CollectedPoint
 from jobs.cluster.table import COLUMNS, Value, row
 from jobs.cluster.table_files import csv_text, json_text, write_parquet
-from tests.jobs.cluster.fake_ledger import asked, record
+from tests.jobs.cluster.fake_records import asked, record
 
 
 def rows(**changes: Value) -> list[dict[str, Value]]:

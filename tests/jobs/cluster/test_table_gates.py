@@ -8,7 +8,7 @@ import pytest
 
 from jobs.cluster.table_gates import MOST, gate_uses, nearest
 from jobs.record import TensorError, Validation
-from tests.jobs.cluster.fake_ledger import asked, validation
+from tests.jobs.cluster.fake_records import asked, validation
 
 
 def judged(tolerance: str = "calibrated", **values: object) -> Validation:
