@@ -39,6 +39,11 @@ def gone(pid: int) -> bool:
     return False
 
 
+def interruptible() -> None:
+    """Gives SIGINT its default again, which a worker of pytest-xdist ignores and would pass on."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def test_a_run_shows_its_record_and_where_it_lies(launcher: Launcher, tmp_path: Path) -> None:
     result = launcher(f"cluster.python={install(tmp_path)}")
     assert (result.code, result.err) == (0, "")
@@ -191,6 +196,7 @@ def test_ctrl_c_ends_with_130_and_a_cancelled_record(tmp_path: Path) -> None:
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        preexec_fn=interruptible,
     )
     for _ in range(1000):
         if list(runs_dir.glob("*/*/*/attempt-1/hanging")):

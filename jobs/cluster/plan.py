@@ -133,14 +133,15 @@ def point_id(config: dict[str, Any], cluster: Cluster, source: Source) -> str:
     Returns:
         `p-` and twelve hexadecimal digits.
     """
+    container = cluster.container
     parts = {
         "config": config,
         "commit": source.commit,
         "dirty_hash": source.dirty_hash,
-        "python": cluster.python,
+        "python": container.python if container.image is not None else cluster.python,
         "setup": cluster.setup,
         "env": cluster.env,
-        "image": cluster.container.image,
+        "image": container.image,
     }
     text = json.dumps(parts, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return "p-" + hashlib.sha256(text.encode()).hexdigest()[:12]

@@ -31,12 +31,17 @@ _CONTROL = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b[@-_]|[\x00-\x08\x0b-\x1f\x7
 
 
 def console(*, stderr: bool = False) -> Console:
-    """A console that colours on a terminal alone and never wraps a pipe's lines early."""
+    """A console that colours on a terminal alone and never wraps a pipe's lines early.
+
+    Square brackets are text: a key's list or a library's words must not be read as markup.
+    """
     from rich.console import Console
 
     stream = sys.stderr if stderr else sys.stdout
     width = None if stream.isatty() else PIPE_WIDTH
-    return Console(stderr=stderr, width=width, highlight=False, soft_wrap=False, emoji=False)
+    return Console(
+        stderr=stderr, width=width, highlight=False, soft_wrap=False, emoji=False, markup=False
+    )
 
 
 def harmless(text: str) -> str:
@@ -187,7 +192,7 @@ def _accuracy(validation: Validation) -> Table:
         main = found.get((name, "recipe", "fp32"))
         judged = [error for error in errors if error.passed is not None]
         missed = [error for error in judged if not error.passed]
-        gated = (missed or judged or [None])[0]
+        gated = next(iter(missed or judged), None)
         worst = main.worst_head_rel_l2 if main else None
         made.add_row(
             name,

@@ -52,7 +52,7 @@ def test_a_reader_sees_a_whole_file_while_it_is_written_and_after_a_kill(tmp_pat
     write_whole(path, "000000" * 20_000)
     writer = multiprocessing.get_context("spawn").Process(target=_write_until_killed, args=(path,))
     writer.start()
-    seen = set()
+    seen: set[str] = set()
     try:
         while len(seen) < 5:
             text = path.read_text()

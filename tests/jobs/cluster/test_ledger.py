@@ -1,0 +1,180 @@
+"""A sweep's folder: made once, written whole, readable whatever happened to the writer."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import shutil
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from jobs.cluster import ledger as module
+from jobs.cluster.ledger import (
+    JobLine,
+    Ledger,
+    PlannedPoint,
+    SweepInfo,
+    latest,
+    now,
+    safe_name,
+    sweeps,
+)
+from jobs.errors import LedgerError
+from jobs.files import new_attempt
+
+POINTS = [PlannedPoint(point_id=f"p-{index}", index=index, config={"a": 1}) for index in range(3)]
+
+
+def info(ledger: Ledger) -> SweepInfo:
+    return SweepInfo(
+        sweep_id=ledger.sweep_id,
+        verb="sweep",
+        command="python launch.py sweep",
+        cluster="local",
+        scheduler="local",
+        host="login",
+        user="me",
+        created_at=now(),
+        points=len(POINTS),
+    )
+
+
+def written(runs_dir: Path) -> Ledger:
+    """A sweep with a plan of three points and one job."""
+    made = Ledger.create(runs_dir)
+    made.write_plan(info(made), POINTS)
+    tasks = {"0": ["p-0", "p-1"], "1": ["p-2"]}
+    made.add_job(JobLine(job_id="14", tasks=tasks, scheduler="slurm", submitted_at=now()))
+    return made
+
+
+def _create(runs_dir: Path, count: int) -> list[str]:
+    return [Ledger.create(runs_dir).sweep_id for _ in range(count)]
+
+
+def test_two_sweeps_never_share_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs_dir = tmp_path / "runs"
+    with ProcessPoolExecutor(3, multiprocessing.get_context("spawn")) as pool:
+        made = [name for names in pool.map(_create, [runs_dir] * 3, [40] * 3) for name in names]
+    assert len(set(made)) == 120 == len(list(runs_dir.iterdir()))
+    tokens = iter(["aaaaaa", "aaaaaa", "bbbbbb"])
+    monkeypatch.setattr("secrets.token_hex", lambda _: next(tokens))
+    first, second = Ledger.create(runs_dir), Ledger.create(runs_dir)
+    assert first.sweep_id.endswith("aaaaaa")
+    assert second.sweep_id.endswith("bbbbbb")
+
+
+@pytest.mark.parametrize("mode", [0o700, 0o750])
+def test_the_folder_has_the_mode_that_was_asked_for(tmp_path: Path, mode: int) -> None:
+    made = Ledger.create(tmp_path / "runs", mode=mode)
+    assert made.root.stat().st_mode & 0o777 == mode
+
+
+def test_what_was_written_is_read(tmp_path: Path) -> None:
+    made = written(tmp_path)
+    assert made.info().points == 3
+    assert made.plan() == POINTS
+    (line,) = made.jobs()
+    assert line.tasks == {"0": ["p-0", "p-1"], "1": ["p-2"]}
+
+
+def test_a_sweep_counts_once_its_plan_is_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = Ledger.create(tmp_path)
+    order: list[str] = []
+    monkeypatch.setattr(module, "write_whole", lambda path, text: order.append(path.name))
+    made.write_plan(info(made), POINTS)
+    assert order == ["plan.jsonl", "sweep.json"]
+    assert sweeps(tmp_path) == []
+    with pytest.raises(LedgerError, match=r"^no sweep in .* yet; start one: python launch.py"):
+        latest(tmp_path)
+
+
+def test_the_newest_sweep_is_the_latest_and_other_folders_are_left_alone(tmp_path: Path) -> None:
+    made = written(tmp_path)
+    for name in ("s-19990101-000000-abcdef", "s-29990101-000000-abcdef", "notes", "s-old"):
+        shutil.copytree(made.root, tmp_path / name)
+    (tmp_path / "file").touch()
+    found = [ledger.sweep_id for ledger in sweeps(tmp_path)]
+    assert found == ["s-19990101-000000-abcdef", made.sweep_id, "s-29990101-000000-abcdef"]
+    assert latest(tmp_path).sweep_id == "s-29990101-000000-abcdef"
+    assert sweeps(tmp_path / "nowhere") == []
+
+
+def test_a_copy_elsewhere_reads_the_same(tmp_path: Path) -> None:
+    made = written(tmp_path / "runs")
+    copy = Ledger(tmp_path / "copy" / made.sweep_id)
+    copy.root.parent.mkdir()
+    made.root.rename(copy.root)
+    assert copy.plan() == POINTS
+    assert copy.info().sweep_id == copy.sweep_id
+
+
+def test_a_job_line_that_is_still_being_written_is_left_out(tmp_path: Path) -> None:
+    made = written(tmp_path)
+    with made.jobs_jsonl.open("a") as handle:
+        handle.write('{"job_id": "15", "tas')
+    assert [line.job_id for line in made.jobs()] == ["14"]
+
+
+def test_a_damaged_plan_is_told_with_its_line(tmp_path: Path) -> None:
+    made = written(tmp_path)
+    lines = made.plan_jsonl.read_text().splitlines()
+    made.plan_jsonl.write_text("\n".join([lines[0], lines[1][:20], lines[2]]))
+    with pytest.raises(LedgerError, match=r"plan\.jsonl, line 2, is damaged"):
+        made.plan()
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [(None, "cannot be read: No such file"), ("{", "is damaged: "), ("{}", "is damaged: ")],
+)
+def test_a_damaged_sweep_json_is_told_with_its_name(
+    tmp_path: Path, text: str | None, words: str
+) -> None:
+    made = written(tmp_path)
+    made.sweep_json.unlink()
+    if text is not None:
+        made.sweep_json.write_text(text)
+    with pytest.raises(LedgerError, match=f"{made.sweep_json} {words}"):
+        made.info()
+
+
+def test_what_a_newer_version_added_is_kept(tmp_path: Path) -> None:
+    made = written(tmp_path)
+    given = json.loads(made.sweep_json.read_text()) | {"new": {"deep": 1}, "schema_version": 2}
+    made.sweep_json.write_text(json.dumps(given))
+    assert made.info().model_dump()["new"] == {"deep": 1}
+
+
+def test_attempts_are_counted_as_numbers(tmp_path: Path) -> None:
+    made = written(tmp_path)
+    folder = made.point_folder("14_1", "p-2")
+    for _ in range(11):
+        new_attempt(folder)
+    (folder / "attempt-x").mkdir()
+    names = [path.name for path in made.attempts("14_1", "p-2")]
+    assert names == [f"attempt-{number}" for number in range(1, 12)]
+    assert made.attempts("15", "p-2") == []
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "../x", "a/b", ".hidden", "a..b", "-x", "a\nb"])
+def test_an_id_cannot_leave_the_ledger(tmp_path: Path, name: str) -> None:
+    made = Ledger.create(tmp_path)
+    for path in (made.job_folder, made.point_file, lambda given: made.point_folder("14", given)):
+        with pytest.raises(LedgerError, match="an id must be letters, digits and"):
+            path(name)
+
+
+@pytest.mark.parametrize("name", ["14", "14_2", "14+1.0", "local-ab12", "p-0123456789ab"])
+def test_every_real_id_is_a_folder_name(name: str) -> None:
+    assert safe_name(name) == name
+
+
+def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(LedgerError, match="runs_dir must be a folder that can be written, got"):
+        Ledger.create(tmp_path / "file" / "runs")
