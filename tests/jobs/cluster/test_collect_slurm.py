@@ -1,0 +1,103 @@
+"""`collect` and `compare` on what a real SLURM left: as it runs, and after, by any id."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from jobs.cluster.collect import collect
+from jobs.cluster.compare import compare
+from jobs.cluster.compare_load import load_side
+from jobs.cluster.states import ask_states
+from tests.cluster import stand_in_node as node
+from tests.cluster.launching import SlurmUser
+from tests.cluster.slurm import SlurmCluster
+
+pytestmark = pytest.mark.slurm
+
+ACTS = (
+    node.PASS,
+    node.SLOW_PASS,
+    node.FAIL,
+    node.UNSUPPORTED,
+    node.RAISES,
+    node.SEGFAULT,
+)
+ENDS = {
+    node.PASS: ("PASSED", None),
+    node.SLOW_PASS: ("PASSED", None),
+    node.FAIL: ("FAILED", None),
+    node.UNSUPPORTED: ("UNSUPPORTED", None),
+    node.RAISES: ("ERROR", "exception"),
+    node.SEGFAULT: ("ERROR", "crashed"),
+}
+
+
+def seeds(*acts: int) -> str:
+    return f"shape.seed={','.join(str(100 * place + act) for place, act in enumerate(acts))}"
+
+
+def table(folder: Path) -> list[dict[str, object]]:
+    rows: list[dict[str, object]] = json.loads((folder / "points.json").read_text())
+    return rows
+
+
+def test_a_sweep_is_gathered_while_it_runs_and_after(
+    slurm_user: SlurmUser, slurm_env: SlurmCluster, tmp_path: Path
+) -> None:
+    _, ledger = slurm_user.sweep(seeds(*ACTS))
+    results = tmp_path / "results"
+    early = collect(["latest"], slurm_user.runs, results, ask_states=ask_states, report=False)
+    totals = early.totals
+    assert totals.pop("planned") == len(ACTS) == sum(totals.values())
+    slurm_user.wait(ledger)
+    (line,) = ledger.jobs()
+    done = slurm_user.run("collect", line.job_id, f"results_dir={results}")
+    assert done.returncode == 1, done.stdout + done.stderr
+    folder = results / line.job_id
+    rows = table(folder)
+    seen = {int(str(row["seed"])) % 100: (row["state"], row["cause"]) for row in rows}
+    assert seen == ENDS
+    assert all(row["job_id"] == f"{line.job_id}_{place}" for place, row in enumerate(rows))
+    assert all(row["evidence"] for row in rows if row["state"] == "ERROR")
+    assert (folder / "report.html").is_file()
+    assert list((folder / "jobs" / line.job_id).glob("*_log.out"))
+    assert not list(folder.rglob("*.pkl"))
+    raw = str(rows[1]["raw_job_id"])
+    for word, count in ((f"{line.job_id}_2", 1), (raw, 1), (f"{line.job_id}_[0-3]", 4)):
+        found = collect([word], slurm_user.runs, results, report=False)
+        assert len(found.points) == count, word
+
+
+def test_what_was_cancelled_before_it_began_says_so(
+    slurm_user: SlurmUser, slurm_env: SlurmCluster, tmp_path: Path
+) -> None:
+    _, ledger = slurm_user.sweep(seeds(node.PASS, node.PASS), "+cluster.sbatch.begin=now+1hour")
+    (line,) = ledger.jobs()
+    results = tmp_path / "results"
+    waiting = collect(["latest"], slurm_user.runs, results, ask_states=ask_states, report=False)
+    assert waiting.totals["PENDING"] == 2
+    assert waiting.exit_code() == 3
+    slurm_user.cluster.run("scancel", line.job_id)
+    slurm_user.wait(ledger)
+    ended = collect(["latest"], slurm_user.runs, results, ask_states=ask_states, report=False)
+    assert [(point.state, point.cause) for point in ended.points] == [("ERROR", "cancelled")] * 2
+    assert all("CANCELLED" in quote.lines[0] for p in ended.points for quote in p.evidence)
+
+
+def test_two_sweeps_of_the_same_points_are_compared_by_what_was_asked(
+    slurm_user: SlurmUser, slurm_env: SlurmCluster, tmp_path: Path
+) -> None:
+    ledgers = [slurm_user.sweep(seeds(node.UNSUPPORTED, node.FAIL))[1] for _ in range(2)]
+    for ledger in ledgers:
+        slurm_user.wait(ledger)
+    sides = [load_side(ledger.sweep_id, slurm_user.runs, tmp_path) for ledger in ledgers]
+    (found,) = compare(sides)
+    assert len(found.points) == 2
+    assert [point.outcome for point in found.points] == [
+        "UNSUPPORTED, as before",
+        "FAILED before, FAILED now",
+    ]
+    assert found.exit_code == 3
