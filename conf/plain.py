@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import types
 import typing
 from enum import Enum
@@ -76,10 +77,10 @@ def from_plain(kind: Any, plain: Any, key: str = "") -> Any:  # noqa: ANN401 - a
 
 def _dataclass_from_plain(kind: type, plain: dict[str, Any], key: str) -> Any:  # noqa: ANN401
     if kind in _VARIANTS and "name" in plain:
-        hint = typing.get_type_hints(kind)["name"]
+        hint = _hints(kind)["name"]
         name = from_plain(hint, plain["name"], f"{key}.name" if key else "name")
         kind = _VARIANTS[kind][name]
-    hints = typing.get_type_hints(kind)
+    hints = _hints(kind)
     unknown = sorted(set(plain) - set(hints))
     where = f"{key}." if key else ""
     if unknown:
@@ -87,6 +88,12 @@ def _dataclass_from_plain(kind: type, plain: dict[str, Any], key: str) -> Any:  
     return kind(
         **{name: from_plain(hints[name], value, f"{where}{name}") for name, value in plain.items()}
     )
+
+
+@functools.cache
+def _hints(kind: type) -> dict[str, Any]:
+    """A dataclass's annotations; resolving them takes longer than building the object."""
+    return typing.get_type_hints(kind)
 
 
 def _require(fits: bool, key: str, rule: str, got: object) -> None:
