@@ -59,7 +59,7 @@ def follow(selections: Sequence[Selection], out: Console, retry: Retry | None = 
     except KeyboardInterrupt:
         show_cancel(look_ids(selections), out)
         raise
-    out.print(as_table(seen))
+    out.print(as_table(seen), soft_wrap=True)
     return seen
 
 
