@@ -1,0 +1,221 @@
+"""A point's process is started cleanly, watched, ended whole, and never leaves a point untold."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jobs.cluster import entry
+from jobs.cluster.entry import Child, run_point
+from jobs.record import Cause, Record, read_record
+
+POINT: dict[str, Any] = {
+    "point_id": "p-1",
+    "sweep_id": "s-1",
+    "point": {"shape": {"name": "tiny"}},
+    "command": "python launch.py",
+}
+
+
+class Node:
+    """Runs shell text in place of `python -m jobs.node`; `$4` is the attempt's folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.point_file = folder / "p-1.json"
+        self.point_file.write_text(json.dumps(POINT))
+
+    def __call__(self, text: str, **child: Any) -> dict[str, Any]:  # noqa: ANN401 - Child's fields
+        program = self.folder / "python"
+        program.write_text(f"#!/bin/sh\n{text}\n")
+        program.chmod(0o755)
+        given = Child(**{"python": str(program), "root": "/root", "job_id": "14_2", **child})
+        return run_point(self.point_file, self.folder / "p-1", given)
+
+    def record(self, attempt: int = 1) -> Record:
+        """What an attempt left."""
+        return read_record(self.folder / "p-1" / f"attempt-{attempt}" / "record.json")
+
+    def wait_for(self, name: str) -> str:
+        """Waits until the process has written a file, and reads it."""
+        path = self.folder / "p-1" / "attempt-1" / name
+        for _ in range(600):
+            if path.is_file() and path.read_text():
+                return path.read_text()
+            time.sleep(0.05)
+        raise AssertionError(f"{name} did not appear")
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Node:
+    """A node whose process is shell text."""
+    return Node(tmp_path)
+
+
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """SIGINT raises KeyboardInterrupt, also in a worker of pytest-xdist."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def gone(pid: int) -> bool:
+    """Whether a process has ended, waiting for it a while; one that is unreaped has ended."""
+    for _ in range(200):
+        try:
+            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        except OSError:
+            return True
+        if state == "Z":
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def test_the_process_gets_the_point_an_attempt_and_a_clean_start(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", "/mine")
+    script = 'echo "$1 $2 $3 $4"; echo "$PYTHONPATH $MXFP8_JOB_ID $MINE"; pwd; cat; exit 1'
+    node(script, env={"MINE": "x"})
+    attempt = node.folder / "p-1" / "attempt-1"
+    assert (attempt / "output.log").read_text().splitlines() == [
+        f"-m jobs.node {node.point_file} {attempt}",
+        "/root:/mine 14_2 x",
+        str(attempt),
+    ]
+
+
+def test_a_record_that_the_process_left_stands(node: Node) -> None:
+    record = {"identity": {"point_id": "p-1"}, "config": {}, "outcome": "FAILED", "reason": "dx"}
+    node.folder.joinpath("given.json").write_text(json.dumps(record))
+    ended = node(f'cp {node.folder}/given.json "$4/record.json"; kill -KILL $$')
+    assert ended == {
+        "attempt": str(node.folder / "p-1" / "attempt-1"),
+        "outcome": "FAILED",
+        "cause": None,
+        "reason": "dx",
+    }
+
+
+def test_each_execution_is_an_attempt_of_its_own(node: Node) -> None:
+    node("exit 1")
+    node("exit 2")
+    assert [node.record(number).identity.attempt for number in (1, 2)] == [1, 2]
+    assert "exit code 1" in node.record(1).reason
+    assert "exit code 2" in node.record(2).reason
+
+
+@pytest.mark.parametrize(
+    ("script", "cause", "reason"),
+    [
+        ("exit 3", Cause.exception, "the process ended with exit code 3 and left no record"),
+        ("exit 0", Cause.exception, "the process ended with exit code 0 and left no record"),
+        ("kill -SEGV $$", Cause.crashed, "the process was ended by SIGSEGV"),
+        ("echo \"ModuleNotFoundError: No module named 'torch'\"; exit 1", Cause.import_error,
+         "ModuleNotFoundError: No module named 'torch'"),
+        ("echo 'x.so: cannot open shared object file'; exit 1", Cause.import_error, "x.so: cannot"),
+        ("echo 'torch.OutOfMemoryError: CUDA out of memory.'; exit 1", Cause.out_of_memory_gpu,
+         "torch.OutOfMemoryError: CUDA out of memory."),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)  # fmt: skip
+def test_a_death_has_its_cause(node: Node, script: str, cause: Cause, reason: str) -> None:
+    ended = node(f"echo before; {script}")
+    record = node.record()
+    assert (ended["outcome"], ended["cause"]) == ("ERROR", cause.value)
+    assert record.cause is cause
+    assert record.reason.startswith(reason)
+    assert record.config == POINT["point"]
+    assert record.command == "python launch.py"
+    assert (record.identity.sweep_id, record.identity.job_id) == ("s-1", "14_2")
+    assert record.evidence[0].lines[0] == "before"
+    assert record.environment.host
+
+
+def test_evidence_is_the_end_of_the_log_and_where_it_stands(node: Node) -> None:
+    node(r"""seq 1 5000; printf '\377\n'; exit 1""")
+    (evidence,) = node.record().evidence
+    assert evidence.lines[-2:] == ["5000", "\ufffd"]
+    log = (node.folder / "p-1" / "attempt-1" / "output.log").read_bytes()
+    assert evidence.offset is not None
+    assert log[evidence.offset :].decode("utf-8", "replace").splitlines() == evidence.lines
+
+
+def test_a_missing_point_file_still_leaves_a_record(node: Node) -> None:
+    node.point_file.unlink()
+    node("exit 1")
+    assert node.record().identity.point_id == "p-1"
+
+
+def test_an_interpreter_that_cannot_start_is_told(node: Node) -> None:
+    node("", python="/nope")
+    assert node.record().cause is Cause.launch_failed
+    assert node.record().reason == (
+        "the node's interpreter did not start: /nope: No such file or directory"
+    )
+
+
+def test_at_its_limit_a_process_and_its_children_end(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(entry, "GRACE_S", 0.2)
+    script = 'trap "" TERM; sleep 600 & echo $! > "$4/child"; echo $$ > "$4/self"; wait; sleep 600'
+    node(script, time_limit_s=0.5)
+    assert node.record().cause is Cause.timeout
+    assert node.record().reason.startswith("still running after its limit of 0.5 s")
+    for name in ("self", "child"):
+        assert gone(int(node.wait_for(name)))
+
+
+def test_what_a_dead_process_started_ends_with_it(node: Node) -> None:
+    node('sleep 600 & echo $! > "$4/child"; exit 1')
+    assert gone(int(node.wait_for("child")))
+
+
+def test_a_file_that_was_being_written_does_not_stay(node: Node) -> None:
+    node('echo "{" > "$4/.record.json.x7"; echo "{" > "$4/.started.json.y8"; kill -KILL $$')
+    names = {path.name for path in (node.folder / "p-1" / "attempt-1").iterdir()}
+    assert names == {"output.log", "record.json"}
+
+
+@pytest.mark.usefixtures("interruptible")
+@pytest.mark.parametrize("times", [1, 2])
+def test_ctrl_c_ends_the_process_and_leaves_a_cancelled_record(
+    node: Node, monkeypatch: pytest.MonkeyPatch, times: int
+) -> None:
+    monkeypatch.setattr(entry, "GRACE_S", 30.0 if times == 2 else 0.2)
+
+    def press() -> None:
+        node.wait_for("self")
+        for _ in range(times):
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.5)
+
+    finger = threading.Thread(target=press)
+    finger.start()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            node('trap "" TERM; echo $$ > "$4/self"; while :; do sleep 1; done')
+    finally:
+        finger.join()
+    assert node.record().cause is Cause.cancelled
+    assert node.record().reason.startswith("interrupted from the keyboard")
+    assert gone(int(node.wait_for("self")))
+
+
+def test_memory_is_told_where_a_process_died(node: Node) -> None:
+    script = f"exec {sys.executable} -I -S -c 'x = bytearray(200 * 2**20); raise SystemExit(1)'"
+    node(script)
+    told = node.record().reason.partition("(at most ")[2].partition(" GiB of memory)")[0]
+    assert 0.19 < float(told) < 0.4
