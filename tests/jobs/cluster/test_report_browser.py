@@ -128,7 +128,10 @@ def test_every_text_can_be_read_in_light_and_dark(page: Page, scheme: str) -> No
 
 
 def test_printing_shows_what_was_folded_and_hides_the_controls(page: Page) -> None:
-    page.emulate_media(media="print")
+    page.emulate_media(media="print", color_scheme="dark")
+    page.set_viewport_size({"width": 703, "height": 1000})  # A4 without its margins
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    assert page.evaluate("document.documentElement.scrollWidth") <= 703
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
     assert page.locator("details:not([open])").count() == 0
     assert not page.locator(".controls").is_visible()
