@@ -44,6 +44,11 @@ def console(*, stderr: bool = False) -> Console:
     )
 
 
+def say(out: Console, line: str, *, style: str | None = None) -> None:
+    """Prints one line of text as it is; a terminal wraps it, a pipe gets it whole."""
+    out.print(line, style=style, soft_wrap=True)
+
+
 def harmless(text: str) -> str:
     """Text from a log or a library, with terminal escapes and control characters taken out."""
     return _CONTROL.sub("", text).replace("\t", "  ")
@@ -74,7 +79,7 @@ def show_record(record: Record, out: Console) -> None:
         record: What an attempt left.
         out: Where it is shown.
     """
-    out.print(environment_line(record), markup=False)
+    say(out, environment_line(record))
     if record.capability.checks:
         out.print(_availability(record.capability.checks))
     if record.validation is not None:
@@ -82,8 +87,8 @@ def show_record(record: Record, out: Console) -> None:
     if record.benchmark is not None:
         out.print(_speed(record.benchmark, recipe_label(record)))
         for line in [*perf_lines(record), *record.benchmark.notes]:
-            out.print(harmless(line), markup=False)
-        out.print()
+            say(out, harmless(line))
+        say(out, "")
     show_outcome(record, out)
 
 
@@ -115,14 +120,14 @@ def show_outcome(record: Record, out: Console) -> None:
     words = [record.outcome.value, f" ({record.cause.value})" if record.cause else ""]
     line = Text.assemble((words[0], STYLES[record.outcome.value]), words[1], "  ")
     line.append(harmless(record.reason))
-    out.print(line)
+    out.print(line, soft_wrap=True)
     if record.validation is not None:
         for failure in record.validation.failures:
-            out.print(f"  - {harmless(failure)}", markup=False)
+            say(out, f"  - {harmless(failure)}")
     if record.outcome is Outcome.ERROR:
         for evidence in record.evidence:
             for quoted in evidence.lines[-8:]:
-                out.print(f"  | {harmless(quoted)}", markup=False, style="dim")
+                say(out, f"  | {harmless(quoted)}", style="dim")
 
 
 def show_points(rows: Sequence[tuple[PlannedPoint, Record | None]], out: Console) -> None:

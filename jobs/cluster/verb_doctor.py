@@ -33,6 +33,7 @@ def doctor(asks: Sequence[Ask], call: Call) -> int:
     config: Run = asks[0].config
     if not any(word.startswith("gpu=") for word in call.overrides):
         config = _whatever_is_here(config)
+    made = make_plan([Ask(config, asks[0].choices)])
     out = screen.console()
     login = screen.table("Login side", "what", "answer")
     for name, answer in _login(config):
@@ -42,15 +43,14 @@ def doctor(asks: Sequence[Ask], call: Call) -> int:
         from jobs.cluster.doctor_slurm import doctor_slurm
 
         return doctor_slurm(config, call, out)
-    made = make_plan([Ask(config, asks[0].choices)])
     ledger = Ledger.create(runs_dir(config))
     write_ledger(made, ledger, verb=call.verb, command=call.command)
     ended = run_plan(made, ledger, lambda point, record: None)
     record: Record = ended[0][1]
     screen.show_record(record, out)
     for name, value in sorted(record.environment.variables.items()):
-        out.print(f"  {name}={screen.harmless(value)}", markup=False)
-    out.print(f"Records: {ledger.root}", markup=False, soft_wrap=True)
+        screen.say(out, f"  {name}={screen.harmless(value)}")
+    screen.say(out, f"Records: {ledger.root}")
     return 1 if record.outcome is Outcome.ERROR else 0
 
 

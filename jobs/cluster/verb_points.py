@@ -45,7 +45,7 @@ def plan(asks: Sequence[Ask], call: Call) -> int:
         f"{len(made.points)} points: {len(made.runnable)} to run, "
         f"{len(made.unsupported)} known to be unsupported; nothing was started."
     )
-    out.print("Next: " + call.command.replace(" plan", " sweep", 1), markup=False, soft_wrap=True)
+    screen.say(out, "Next: " + call.command.replace(" plan", " sweep", 1))
     return 0
 
 
@@ -73,7 +73,7 @@ def run_here(made: Plan, ledger: Ledger, call: Call) -> int:
         nonlocal begun
         if record is None:
             begun += 1
-            out.print(f"[{begun}/{total}] {screen.label(point)}", markup=False)
+            screen.say(out, f"[{begun}/{total}] {screen.label(point)}")
             return
         if single:
             screen.show_record(record, out)
@@ -83,7 +83,7 @@ def run_here(made: Plan, ledger: Ledger, call: Call) -> int:
     try:
         ended = run_plan(made, ledger, follow)
     except KeyboardInterrupt:
-        out.print("Interrupted: the running point is recorded as cancelled, the rest did not run.")
+        screen.say(out, "Interrupted: the running point is recorded as cancelled.")
         _show_next(ledger, call, out)
         raise
     if not single:
@@ -94,10 +94,10 @@ def run_here(made: Plan, ledger: Ledger, call: Call) -> int:
 
 
 def _show_next(ledger: Ledger, call: Call, out: Console) -> None:
-    out.print(f"Records: {ledger.root}", markup=False, soft_wrap=True)
+    screen.say(out, f"Records: {ledger.root}")
     named = any(word.startswith("cluster=") for word in call.overrides)
     if has_sbatch() and not named:
         command = f"{call.command} cluster=slurm"
     else:
         command = f"python launch.py collect {ledger.sweep_id}{call.places}"
-    out.print(f"Next: {command}", markup=False, soft_wrap=True)
+    screen.say(out, f"Next: {command}")

