@@ -54,7 +54,7 @@ def page(records: dict[str, Named], harness: dict[str, Any] | None) -> str:
         "Relative L2 of each tensor, the recipe's arm and, beside it, the BF16 arm of the same "
         "run: what BF16 loses by itself.",
         error_table([n for n in named if n.record.validation is not None]),
-        "## The harness costs nothing",
+        "## What the harness costs",
         _harness(harness),
         "## RoPE eager, RoPE in Triton, and the emulation",
         path_table(_group(named, "dsv3 bf16, eager", "dsv3 bf16, triton", "dsv3 mxfp8, emulated")),
@@ -139,7 +139,9 @@ def _harness(harness: dict[str, Any] | None) -> str:
     return (
         f"`python -m benchmarks.harness`: shape=dsv3 projection=split, whose modules {words} "
         f"those of Transformer Engine's own test (`{harness['configuration']}`), "
-        f"{harness['samples']} samples each way, in one process.\n\n" + table(header, rows)
+        f"{harness['samples']} samples each way, in one process.\n\n"
+        + table(header, rows)
+        + (f"\n\n{harness['note']}" if "note" in harness else "")
     )
 
 
