@@ -49,7 +49,7 @@ def explain(reason: str, asked: Resources) -> str:
     Returns:
         "cluster.partition=gpux was refused: ...", with every key that may be at fault.
     """
-    words = " ".join(reason.split()).removeprefix("sbatch: ")
+    words = " ".join(reason.split()).removeprefix("sbatch: ").removeprefix("error: ")
     option = _OPTION.search(words)
     if option:
         name = option[1] or option[2]

@@ -181,13 +181,14 @@ def parse_gres(text: str) -> dict[str, int]:
     """
     found: dict[str, int] = {}
     for part in re.sub(r"\([^)]*\)", "", text).split(","):
-        words = [word for word in part.strip().split(":") if word]
+        bare = part.strip().removeprefix("gres:").removeprefix("gres/")
+        words = [word for word in bare.split(":") if word]
         if not words:
             continue
         count = 1
         if re.fullmatch(r"\d+", words[-1]):
             count = int(words.pop())
-        name = ":".join(words[-2:] if words[0] == "gres" else words)
+        name = ":".join(words)
         if name:
             found[name] = found.get(name, 0) + count
     return found

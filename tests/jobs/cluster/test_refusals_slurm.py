@@ -107,7 +107,7 @@ def test_a_part_that_is_refused_is_recorded_as_that(slurm_user: SlurmUser) -> No
     words = ("cluster=slurm", f"cluster.python={slurm_user.node}", *FAST, "gpu.any=true")
     done = slurm_user.run("sweep", *words, "gpu=cpu,gb300", "wait=true")
     assert done.returncode == 1, done.stdout + done.stderr
-    assert "the submission was refused: error: QOSMaxSubmit" in done.stdout
+    assert "the submission was refused: QOSMaxSubmit" in done.stdout
     ledger = slurm_user.ledger()
     outcomes = slurm_user.outcomes(ledger)
     assert sorted(outcomes.values()) == [["ERROR"], ["PASSED"]]
