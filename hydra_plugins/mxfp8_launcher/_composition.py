@@ -100,7 +100,7 @@ def axes_of(
     ]
     axes = grid + axes
     for axis in axes:
-        _check_axis(axis)
+        _check_axis(axis, loader)
     return fixed, axes
 
 
@@ -110,8 +110,6 @@ def _axis(override: Override, loader: ConfigLoader) -> Axis:
         raise UsageError(f"~{key} must stand alone, got {word}")
     if not override.is_discrete_sweep():
         raise UsageError(f"{key} must list its values, got {word}")
-    if key.partition(".")[0] in NOT_SWEPT:
-        raise UsageError(f"{key} must have one value for the whole sweep, got {word}")
     values = tuple(override.sweep_iterator())
     if override.is_add() or _is_group(loader, key):
         texts = tuple(map(str, override.sweep_string_iterator()))
@@ -210,9 +208,14 @@ def _text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _check_axis(axis: Axis) -> None:
+def _check_axis(axis: Axis, loader: ConfigLoader) -> None:
+    key, got = axis.key.lstrip("+"), ", ".join(axis.texts)
+    if key.partition(".")[0] in NOT_SWEPT:
+        raise UsageError(f"{key} must have one value for the whole sweep, got {got}")
     if not axis.texts:
-        raise UsageError(f"{axis.key} must have at least one value, got none")
+        raise UsageError(f"{key} must have at least one value, got none")
     for text in axis.texts:
         if axis.texts.count(text) > 1:
-            raise UsageError(f"{axis.key} must name each value once, got {text} twice")
+            raise UsageError(f"{key} must name each value once, got {text} twice")
+    if _is_group(loader, key) and not all(isinstance(value, str) for value in axis.values):
+        raise UsageError(f"{key} must be the name of one of its choices, got {got}")

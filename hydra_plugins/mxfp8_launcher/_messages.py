@@ -110,8 +110,7 @@ def _no_name(error: ValueError, words: Sequence[str]) -> str:
         for word in words:
             override = OverridesParser.create().parse_override(word)
             key, many = override.key_or_group, override.is_sweep_override()
-            values = list(override.sweep_iterator()) if many else [override.value()]
-            if "." not in key and not all(isinstance(value, str) for value in values):
+            if "." not in key and not many and not isinstance(override.value(), str):
                 got = word.partition("=")[2]
                 return f"{key} must be the name of one of its choices, got {got}"
     raise error
@@ -171,7 +170,7 @@ def _rule(error: OmegaConfBaseException) -> str:
         return _KINDS.get(word, f"be of type {word}")
     if "is not a subclass" in text:
         return "be a mapping of keys"
-    if "is not a ListConfig" in text:
+    if "is not a ListConfig" in text or "type hint 'typing.List" in text:
         return "be a list, as in [a,b]"
     if "not Optional" in text or "None" in text:
         return "have a value"

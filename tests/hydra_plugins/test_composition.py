@@ -1,0 +1,125 @@
+"""Points of a sweep: composed once for each choice of groups, typed, and never mixed up."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hydra._internal.config_loader_impl import ConfigLoaderImpl
+
+from jobs.cluster import verb_points
+from jobs.cluster.plan import Ask
+from tests.launcher import Launcher
+
+
+class Compositions:
+    """Counts how often Hydra composes a sweep's configuration, and keeps what came of it."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.asks: list[Ask] = []
+
+
+@pytest.fixture
+def seen(monkeypatch: pytest.MonkeyPatch) -> Compositions:
+    """What a sweep composed; nothing runs."""
+    found = Compositions()
+    compose = ConfigLoaderImpl.load_sweep_config
+
+    def counted(*args: Any) -> Any:  # noqa: ANN401 - as Hydra has it
+        found.count += 1
+        return compose(*args)
+
+    def keep(asks: list[Ask], _: object) -> int:
+        found.asks = asks
+        return 0
+
+    monkeypatch.setattr(ConfigLoaderImpl, "load_sweep_config", counted)
+    monkeypatch.setattr(verb_points, "sweep", keep)
+    return found
+
+
+def test_plain_keys_cost_no_composition(launcher: Launcher, seen: Compositions) -> None:
+    lengths = ",".join(str(128 * number) for number in range(1, 51))
+    assert launcher("sweep", f"shape.seq_len={lengths}", "shape.bias=true,false").code == 0
+    assert len(seen.asks) == 100
+    assert seen.count == 1
+
+
+def test_each_choice_of_groups_is_composed_once(launcher: Launcher, seen: Compositions) -> None:
+    axes = ("shape=tiny,dsv3", "recipe=bf16,mxfp8", "shape.seq_len=128,256,512")
+    assert launcher("sweep", *axes).code == 0
+    assert len(seen.asks) == 12
+    assert seen.count == 4
+
+
+def test_the_last_axis_varies_fastest_and_every_point_is_its_own(
+    launcher: Launcher, seen: Compositions
+) -> None:
+    axes = ("shape.seq_len=128,256", "shape=tiny,dsv3", "benchmark.blocks=1,2")
+    assert launcher("sweep", *axes).code == 0
+    expected = itertools.product((128, 256), ("tiny", "dsv3"), (1, 2))
+    for ask, (seq_len, shape, blocks) in zip(seen.asks, expected, strict=True):
+        config = ask.config
+        found = config.shape.seq_len, config.shape.name, config.benchmark.blocks
+        assert found == (seq_len, shape, blocks)
+        assert config.shape.hidden == {"tiny": 256, "dsv3": 16384}[shape]
+        assert list(ask.choices.values()) == [str(seq_len), shape, str(blocks)]
+    assert len({id(ask.config.shape) for ask in seen.asks}) == 8
+
+
+def test_a_plain_key_wins_over_the_group_that_sets_it(
+    launcher: Launcher, seen: Compositions
+) -> None:
+    assert launcher("sweep", "shape.seq_len=256", "shape=tiny,dsv3").code == 0
+    assert [ask.config.shape.seq_len for ask in seen.asks] == [256, 256]
+
+
+def test_an_interpolation_follows_each_point_s_own_choice(
+    launcher: Launcher, seen: Compositions
+) -> None:
+    assert launcher("sweep", "gpu=cpu,b200", "shape.seq_len=128,256").code == 0
+    assert [ask.config.backend.name for ask in seen.asks] == ["emulated"] * 2 + ["te"] * 2
+
+
+def test_an_added_key_is_composed_and_named_without_its_plus(
+    launcher: Launcher, seen: Compositions
+) -> None:
+    assert launcher("sweep", "+cluster.env.A=1,2").code == 0
+    assert [ask.config.cluster.env for ask in seen.asks] == [{"A": "1"}, {"A": "2"}]
+    assert [ask.choices for ask in seen.asks] == [{"cluster.env.A": "1"}, {"cluster.env.A": "2"}]
+
+
+def test_values_are_shown_as_they_would_be_typed(launcher: Launcher, seen: Compositions) -> None:
+    words = ("shape.bias=true", "benchmark.min_fprop_speedup=null,1.1", "cluster.partition='a,b'")
+    assert launcher("sweep", *words).code == 0
+    assert [ask.choices for ask in seen.asks] == [
+        {"benchmark.min_fprop_speedup": "null"},
+        {"benchmark.min_fprop_speedup": "1.1"},
+    ]
+    assert {ask.config.cluster.partition for ask in seen.asks} == {"a,b"}
+
+
+def test_the_user_s_grid_keys_are_checked_like_typed_ones(
+    launcher: Launcher, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("MXFP8_CONFIG_DIR", str(tmp_path))
+    (tmp_path / "grid").mkdir()
+    grids = {
+        "shape.seq_len: [128, 0]": "shape.seq_len must be at least 1, got 0",
+        "shape.seq_len: [128, abc]": "shape.seq_len must be an integer, got 'abc'",
+        "shape: [tiny, tinny]": "shape must be one of dsv2_lite",
+        "recipe: [mxfp8, mxfp8]": "recipe must name each value once, got mxfp8 twice",
+        "shape.nope: [1]": "shape.nope is no key of shape",
+        "recipe: mxfp8": "grid/own.yaml: grid.axes.recipe must be a list, as in [a,b]",
+        "recipe: []": "recipe must have at least one value, got none",
+        "wait: [true, false]": "wait must have one value for the whole sweep, got true, false",
+        "recipe: [null]": "recipe must be the name of one of its choices",
+    }
+    for axes, sentence in grids.items():
+        (tmp_path / "grid" / "own.yaml").write_text(f"axes:\n  {axes}\n")
+        told = launcher("sweep", "grid=own").refusal()
+        assert told.startswith(sentence), told
+    assert not launcher.runs_dir.exists()
