@@ -57,6 +57,9 @@ VERBS = {
     "resume": Verb("jobs.cluster.verb_resume:resume", takes_ids=True),
     "repro": Verb("jobs.cluster.verb_resume:repro", takes_ids=True),
     "collect": Verb("jobs.cluster.verb_collect:collect", takes_ids=True),
+    "compare": Verb("jobs.cluster.verb_compare:compare", takes_ids=True),
+    "baseline": Verb("jobs.cluster.verb_compare:baseline", takes_ids=True),
+    "history": Verb("jobs.cluster.verb_compare:history", takes_ids=True),
     "doctor": Verb("jobs.cluster.verb_doctor:doctor", points=True),
 }
 

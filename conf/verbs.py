@@ -49,6 +49,56 @@ class Collect(Places):
 
 
 @dataclass
+class Comparing:
+    """When a change counts, and what may differ between points that are compared.
+
+    Attributes:
+        threshold: Relative change of a time that matters in practice.
+        accuracy_threshold: Relative change of an error that matters.
+        ignore: Keys of a point, groups included, in which compared points may differ.
+        across_gpus: Compare points of different GPUs.
+        metrics: Words one of which a judged metric's name must hold; empty: every metric.
+    """
+
+    threshold: float = 0.02
+    accuracy_threshold: float = 0.05
+    ignore: list[str] = field(default_factory=list)
+    across_gpus: bool = False
+    metrics: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Compare(Places):
+    """What changed between collections, and whether that is more than noise.
+
+    Attributes:
+        compare: When a change counts.
+        every: Show what is the same, too.
+    """
+
+    compare: Comparing = field(default_factory=Comparing)
+    every: bool = False
+
+
+@dataclass
+class Baseline(Places):
+    """Name a collection to compare with, or show the baselines there are.
+
+    Attributes:
+        name: What the baseline is called; more points may be added under it later.
+        replace: Replace records that it has already.
+    """
+
+    name: str | None = None
+    replace: bool = False
+
+
+@dataclass
+class History(Compare):
+    """Every metric over many collections, and where it changed for good."""
+
+
+@dataclass
 class Status(Places):
     """Where every point of some sweeps or jobs stands.
 

@@ -1,0 +1,124 @@
+"""The verbs `compare`, `baseline` and `history`: what changed between collections."""
+
+from __future__ import annotations
+
+from conf import verbs
+from jobs.cluster import compare_show, history_show, screen
+from jobs.cluster.baseline import baseline_names, coverage, load_baseline, save_baseline
+from jobs.cluster.command_line import Call
+from jobs.cluster.compare import Rules, exit_code
+from jobs.cluster.compare import compare as judge
+from jobs.cluster.compare_load import load_side, stored_collections
+from jobs.cluster.history import history as follow
+from jobs.cluster.plan import results_dir, runs_dir
+from jobs.cluster.report_text import counted
+from jobs.errors import UsageError
+
+
+def compare(config: verbs.Compare, call: Call) -> int:
+    """Judges every further collection against the first, shows it and writes its page.
+
+    Args:
+        config: Thresholds, and what may differ.
+        call: What is compared: ids, sweeps, folders, `baseline/NAME`, a file of figures.
+
+    Returns:
+        0 if nothing is worse, 1 on a regression, else 3.
+
+    Raises:
+        UsageError: Fewer than two, or one that names nothing.
+    """
+    if len(call.ids) < 2:
+        raise UsageError(
+            f"compare must be given at least two collections, got {len(call.ids)}; "
+            "for example: baseline/NAME latest"
+        )
+    rules = _rules(config.compare)
+    places = runs_dir(config), results_dir(config)
+    found = judge([load_side(word, *places) for word in call.ids], rules)
+    out = screen.console()
+    for comparison in found:
+        compare_show.show(comparison, out, every=config.every)
+    for page in compare_show.write_comparisons(found, places[1] / "compare"):
+        out.print(f"Written: {page}", markup=False, soft_wrap=True)
+    return exit_code(found)
+
+
+def baseline(config: verbs.Baseline, call: Call) -> int:
+    """Stores a collection's good points under a name, or shows the baselines there are.
+
+    Args:
+        config: The name, and whether records may be replaced.
+        call: The collections whose points are stored; none: show.
+
+    Returns:
+        0.
+
+    Raises:
+        UsageError: An id without a name or a name without an id, or a record would be replaced.
+    """
+    results, out = results_dir(config), screen.console()
+    if bool(call.ids) is not bool(config.name):
+        given = f"{call.ids[0]} without a name" if call.ids else f"name={config.name} without ids"
+        raise UsageError(
+            f"baseline must be given ids and a name, got {given}; for example: "
+            "baseline latest name=gb300"
+        )
+    for word in call.ids:
+        side = load_side(word, runs_dir(config), results)
+        saved = save_baseline(side, str(config.name), results, replace=config.replace)
+        left = ", ".join(f"{count} {state}" for state, count in saved.left_out.items())
+        stored = f"Stored {saved.added} new and {saved.replaced} replaced"
+        of = f"of {counted(len(side.points), 'point')}{f'; left out: {left}' if left else ''}"
+        out.print(f"{stored} {of}", markup=False)
+    made = screen.table("Baselines", "name", "GPU", "shape", "points", right=("points",))
+    for name in baseline_names(results):
+        for (gpu, shape), count in coverage(load_baseline(name, results)).items():
+            made.add_row(name, *(screen.harmless(word) for word in (gpu, shape)), str(count))
+    out.print(made)
+    if config.name:
+        out.print(
+            f"Next: python launch.py compare baseline/{config.name} latest{call.places}",
+            markup=False,
+            soft_wrap=True,
+        )
+    return 0
+
+
+def history(config: verbs.History, call: Call) -> int:
+    """Follows every metric through collections and shows where it changed for good.
+
+    Args:
+        config: The threshold.
+        call: The collections; none: every one in `results_dir`.
+
+    Returns:
+        0.
+
+    Raises:
+        UsageError: There are fewer than two collections.
+    """
+    results = results_dir(config)
+    found = [load_side(word, runs_dir(config), results) for word in call.ids]
+    found = found or stored_collections(results)
+    if len(found) < 2:
+        raise UsageError(
+            f"history must have at least two collections, got {len(found)} in {results}; "
+            "make one: python launch.py collect latest"
+        )
+    series = follow(found, _rules(config.compare).threshold)
+    out = screen.console()
+    history_show.show(series, out, every=config.every)
+    page = history_show.write_history(series, results / "history")
+    out.print(f"Written: {page}", markup=False, soft_wrap=True)
+    return 0
+
+
+def _rules(config: verbs.Comparing) -> Rules:
+    return Rules(
+        threshold=config.threshold,
+        accuracy_threshold=config.accuracy_threshold,
+        ignore=tuple(config.ignore),
+        across_gpus=config.across_gpus,
+        metrics=tuple(config.metrics),
+    )

@@ -1,0 +1,98 @@
+"""compare, baseline and history as a user types them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from jobs.cluster.collect import collect
+from tests.jobs.cluster.fake_ledger import FakeSweep
+from tests.jobs.cluster.fake_records import asked, record
+from tests.launcher import Launcher
+
+PUBLISHED = Path(__file__).parents[3] / "docs" / "results" / "published.json"
+
+
+def swept(launcher: Launcher, scale: float = 1.0, *, seed: int = 0, gather: bool = False) -> str:
+    """A finished sweep of one point; returns its id."""
+    config = asked(shape__seq_len=4096)
+    sweep = FakeSweep.plan(launcher.runs_dir, [config])
+    job_id = str(100 + seed)
+    sweep.submit(job_id, ["p-0000"], array=False)
+    left = record("p-0000", config, job_id=job_id, scale=scale, seed=seed)
+    left = left.model_copy(update={"finished_at": f"2025-11-{seed + 1:02d}T08:00:00+00:00"})
+    sweep.attempt(job_id, "p-0000", left)
+    if gather:
+        collect([sweep.ledger.sweep_id], launcher.runs_dir, launcher.results_dir, report=False)
+    return sweep.ledger.sweep_id
+
+
+def test_a_regression_closes_the_gate_and_is_written_down(launcher: Launcher) -> None:
+    first, second = swept(launcher), swept(launcher, 1.05, seed=5)
+    result = launcher("compare", first, second)
+    assert result.code == 1, result.err
+    assert "1 matched point: 1 SLOWER" in result.out
+    (page,) = (launcher.results_dir / "compare").rglob("compare.html")
+    assert f"Written: {page}" in result.out
+
+
+def test_jobs_and_sweeps_mix_and_the_threshold_is_the_users(launcher: Launcher) -> None:
+    swept(launcher), swept(launcher, 1.05, seed=5)
+    assert launcher("compare", "100", "105").code == 1
+    assert launcher("compare", "100", "105", "compare.threshold=0.1").code == 0
+    assert launcher("compare", "100", "105", "100", "compare.metrics=[bf16]").code == 0
+    assert "bf16 fprop" in launcher("compare", "100", "100", "every=true").out
+
+
+def test_a_baseline_is_stored_shown_and_compared_with(launcher: Launcher) -> None:
+    swept(launcher), swept(launcher, 1.05, seed=5)
+    result = launcher("baseline", "100", "name=good")
+    assert result.code == 0, result.err
+    assert "Stored 1 new and 0 replaced of 1 point" in result.out
+    assert "Next: python launch.py compare baseline/good latest" in result.out
+    assert "NVIDIA GB300" in launcher("baseline").out
+    assert launcher("compare", "baseline/good", "105").code == 1
+    assert launcher("compare", "baseline/good", "100").code == 0
+    assert "replace=true" in launcher("baseline", "105", "name=good").refusal()
+    assert launcher("baseline", "105", "name=good", "replace=true").code == 0
+    assert launcher("compare", "baseline/good", "105").code == 0
+
+
+def test_published_figures_are_compared_with_and_marked(launcher: Launcher) -> None:
+    swept(launcher)
+    result = launcher("compare", str(PUBLISHED), "100")
+    assert result.code == 3
+    assert "published, not measured" in " ".join(result.out.split())
+
+
+def test_a_history_is_dated(launcher: Launcher) -> None:
+    for seed in range(10):
+        swept(launcher, 1.06 if seed > 5 else 1.0, seed=seed, gather=True)
+    result = launcher("history")
+    assert result.code == 0, result.err
+    assert "2025-11-07" in result.out
+    assert "6 series, 4 of them changed" in result.out
+    assert (launcher.results_dir / "history" / "history.html").is_file()
+    assert "0 of them changed" in launcher("history", "100", "101").out
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("compare", "compare must be given at least two collections, got 0"),
+        ("compare 100", "compare must be given at least two collections, got 1"),
+        ("compare 100 999", "job must be of a sweep in"),
+        ("compare 100 baseline/none", "baseline must be one of: none yet; got none"),
+        ("compare 100 no/file.json", "file must be readable, got no/file.json"),
+        ("compare 100 100 compare.threshold=2", "compare.threshold must be between 0 and 1"),
+        ("compare 100 100 compare.thresold=0.1", "did you mean threshold?"),
+        ("baseline 100", "baseline must be given ids and a name, got 100 without a name"),
+        ("baseline name=x", "baseline must be given ids and a name, got name=x without ids"),
+        ("baseline 100 name=../x", "baseline must be letters"),
+        ("history", "history must have at least two collections, got 0"),
+    ],
+)
+def test_a_mistake_is_one_line(launcher: Launcher, words: str, told: str) -> None:
+    swept(launcher)
+    assert told in launcher(*words.split()).refusal()
