@@ -24,6 +24,8 @@ LOCK_PINS := torch==2.13.0 triton==3.7.1
 LOCK_FLAGS := --quiet --strip-extras --no-emit-index-url --no-emit-trusted-host --no-emit-find-links \
 	--no-header --no-annotate --resolver=backtracking -c pins.txt
 WORKERS ?= 2
+# One thread a test process: the workers share the cores, and threads that wait for each other spin.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
 
 .PHONY: run test check format faults matrix benchmarks lock clean
 .DEFAULT_GOAL := run
@@ -32,7 +34,7 @@ run: $(VENV)/.run
 	$(BIN)/python launch.py $(ARGS)
 
 test: $(VENV)/.test
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m "not matrix and not gpu and not te" $(ARGS)
+	$(PYTEST) -m "not matrix and not gpu and not te" $(ARGS)
 
 check: $(VENV)/.test
 	$(BIN)/ruff check .
@@ -44,7 +46,7 @@ format: $(VENV)/.test
 	$(BIN)/ruff format .
 
 matrix: $(VENV)/.test
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m matrix $(ARGS)
+	$(PYTEST) -m matrix $(ARGS)
 
 $(VENV)/bin/python:
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or later must be there, found none; name one: make PYTHON=/path/to/python3.11" >&2; exit 2; }
