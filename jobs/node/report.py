@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-from conf.choices import Backend, Job, RecipeName
+from conf.choices import Backend, Job
 from conf.plain import from_plain
 from conf.schema import Point
-from jobs.record import BenchmarkResult, Check, Record, Speedup, Timing, Validation
-
-RECIPE_LABELS = {
-    RecipeName.bf16: "BF16 again",
-    RecipeName.mxfp8: "MXFP8",
-    RecipeName.fp8_current: "FP8 current",
-    RecipeName.fp8_delayed: "FP8 delayed",
-    RecipeName.fp8_block: "FP8 block",
-}
-EMULATED_NOTE = "emulated: checks this code, not hardware"
+from jobs.perf import EMULATED_NOTE, perf_lines
+from jobs.record import BenchmarkResult, Check, Record, Validation
 
 
 def report(record: Record) -> str:
@@ -31,7 +23,8 @@ def report(record: Record) -> str:
     if record.validation is not None:
         lines += _validation(record.validation)
     if record.benchmark is not None:
-        lines += perf_lines(record.benchmark, point)
+        lines += perf_lines(record)
+        lines += [f"  note: {note}" for note in record.benchmark.notes]
         lines += _stages(record.benchmark)
     if record.probe is not None:
         lines.append(_fingerprint(record))
@@ -44,48 +37,6 @@ def result_line(record: Record) -> str:
     cause = f" ({record.cause.value})" if record.cause else ""
     reason = f": {record.reason}" if record.reason else ""
     return f"{record.outcome.value}{cause}{reason}"
-
-
-def perf_lines(benchmark: BenchmarkResult, point: Point) -> list[str]:
-    """The `[PERF]` lines as they are pasted into reviews.
-
-    Args:
-        benchmark: Both arms' figures.
-        point: Shape, recipe and backend.
-
-    Returns:
-        One line a figure; an emulated arm says so, and no speedup is claimed from it.
-    """
-    shape = point.shape
-    emulated = point.backend is Backend.emulated
-    note = f" ({EMULATED_NOTE})" if emulated else ""
-    lines = [f"[PERF] b={shape.batch} s={shape.seq_len}:{note}"]
-    arms = {arm.arm: arm for arm in benchmark.arms}
-    labels = {"bf16": "BF16", "recipe": RECIPE_LABELS[point.recipe.name]}
-    width = max(len(label) for label in labels.values()) + len(" fprop:")
-    for direction, found in (
-        ("fprop", benchmark.fprop_speedup),
-        ("bprop", benchmark.bprop_speedup),
-    ):
-        for arm, label in labels.items():
-            timing: Timing = getattr(arms[arm], direction)
-            shown = timing.mean_ms if benchmark.statistic == "mean" else timing.median_ms
-            name = f"{label} {direction}:".ljust(width)
-            lines.append(f"  {name} {shown:.3f} ms  ({timing.tokens_per_s:.0f} tok/s)")
-        lines.append(_ratio(direction, found))
-    return lines + [f"  note: {note}" for note in benchmark.notes]
-
-
-def _ratio(direction: str, found: Speedup | None) -> str:
-    name = direction.capitalize()
-    if found is None:
-        return f"  {name} speedup: none: no block ran unthrottled"
-    interval = f"[{found.low:.3f}, {found.high:.3f}]"
-    if found.claim == "emulated":
-        return f"  {name} speedup: none claimed ({EMULATED_NOTE})"
-    if found.claim == "noise":
-        return f"  {name} ratio: {found.ratio:.3f}  {interval}  (noise: BF16 against itself)"
-    return f"  {name} speedup: {found.ratio:.2f}x  {interval}"
 
 
 def _head(record: Record, point: Point) -> list[str]:

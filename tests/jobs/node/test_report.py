@@ -7,8 +7,8 @@ from typing import Any
 
 from conf.choices import Backend, Job
 from conf.plain import to_plain
-from conf.schema import Bf16Recipe, Fp8CurrentRecipe, MxFp8Recipe, Point
-from jobs.node.report import perf_lines, report
+from conf.schema import Fp8CurrentRecipe, MxFp8Recipe, Point
+from jobs.node.report import report
 from jobs.record import (
     ArmBenchmark,
     BenchmarkResult,
@@ -76,35 +76,6 @@ def record(made: Point = ON_GB300, **changed: Any) -> Record:  # noqa: ANN401 - 
         outcome=Outcome.PASSED,
         command="python launch.py shape=dsv3",
     ).model_copy(update=changed)
-
-
-def test_the_perf_lines_are_those_that_are_pasted_into_reviews() -> None:
-    lines = perf_lines(benchmark("speedup"), ON_GB300)
-    assert lines[:4] == [
-        "[PERF] b=1 s=4096:",
-        "  BF16 fprop:  7.219 ms  (567392 tok/s)",
-        "  MXFP8 fprop: 4.718 ms  (868164 tok/s)",
-        "  Fprop speedup: 1.53x  [1.520, 1.540]",
-    ]
-    assert lines[4].startswith("  BF16 bprop:  15.179 ms")
-
-
-def test_an_emulated_arm_claims_no_speedup() -> None:
-    emulated = replace(ON_GB300, backend=Backend.emulated)
-    text = "\n".join(perf_lines(benchmark("emulated"), emulated))
-    assert text.count("none claimed (emulated: checks this code, not hardware)") == 2
-    assert "1.53" not in text
-
-
-def test_bf16_against_itself_is_noise() -> None:
-    text = "\n".join(perf_lines(benchmark("noise"), replace(ON_GB300, recipe=Bf16Recipe())))
-    assert "Fprop ratio: 1.530  [1.520, 1.540]  (noise: BF16 against itself)" in text
-    assert "speedup" not in text
-
-
-def test_a_run_that_throttled_throughout_claims_nothing() -> None:
-    text = "\n".join(perf_lines(benchmark("speedup", None), ON_GB300))
-    assert "no block ran unthrottled" in text
 
 
 def test_the_block_names_job_gpu_capability_cudnn_mxfp8_command_and_result() -> None:
