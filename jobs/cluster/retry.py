@@ -12,7 +12,7 @@ from jobs.cluster.dispatch import submit_batches
 from jobs.cluster.follow import Retry
 from jobs.cluster.ledger import Ledger
 from jobs.cluster.limits import ask_limits
-from jobs.cluster.submit import submitting
+from jobs.cluster.lock import submitting
 from jobs.cluster.survey import Row
 from jobs.record import INFRASTRUCTURE_CAUSES, Cause
 

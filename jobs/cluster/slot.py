@@ -44,7 +44,9 @@ def run_slot(submission_json: str) -> list[dict[str, Any]]:
     points = asked["tasks"][os.environ.get("SLURM_ARRAY_TASK_ID", "0")]
     deadline = _deadline(began, asked["time_min"])
     _handle_signals(deadline, asked["warning_s"], asked["time_min"])
-    child = Child(asked["python"], asked["root"], job_id, asked["point_time_limit_s"])
+    child = Child(
+        asked["python"], asked["root"], job_id, asked["point_time_limit_s"], _environment(asked)
+    )
     ended: list[dict[str, Any]] = []
     stopped: StopError | None = None
     for number, point_id in enumerate(points, 1):
@@ -68,6 +70,12 @@ def run_slot(submission_json: str) -> list[dict[str, Any]]:
         ended.append({"point_id": point_id, **known})
     signal.setitimer(signal.ITIMER_REAL, 0)
     return ended
+
+
+def _environment(asked: dict[str, Any]) -> dict[str, str]:
+    """A snapshot lies below the checkout: git must not take it for that."""
+    inside = Path(asked["root"]).is_relative_to(asked["sweep"])
+    return {"GIT_CEILING_DIRECTORIES": asked["sweep"]} if inside else {}
 
 
 def _job(sweep: Path) -> tuple[str, Path]:

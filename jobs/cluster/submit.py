@@ -9,7 +9,6 @@ the process that called it still counts as that process.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import shutil
@@ -33,11 +32,9 @@ from jobs.cluster.script import PICKLE, SUBMISSION_JSON, SUBMISSION_SH, Submissi
 from jobs.cluster.slot import run_slot
 from jobs.cluster.source import CHECKOUT
 from jobs.cluster.travel import pack_entry, take_snapshot
-from jobs.errors import SubmissionError
 from jobs.files import write_whole
 
 SBATCH_LIMIT_S = 60.0
-LOCK = ".submitting"
 
 
 @dataclass(frozen=True)
@@ -55,32 +52,6 @@ class Submitted:
     job_id: str | None
     refusal: str | None = None
     unknown: bool = False
-
-
-@contextlib.contextmanager
-def submitting(ledger: Ledger) -> Iterator[int]:
-    """Holds a sweep's right to submit; yields the lock's descriptor, which sbatch inherits.
-
-    Raises:
-        SubmissionError: Another process submits for this sweep.
-    """
-    descriptor = os.open(ledger.root / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        _take(descriptor, ledger)
-        yield descriptor
-    finally:
-        os.close(descriptor)
-
-
-def _take(descriptor: int, ledger: Ledger) -> None:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise SubmissionError(
-            f"another process is submitting {ledger.sweep_id}; try again when it has ended"
-        ) from None
-    except OSError:
-        return  # a file system without locks: the folder of each submission is exclusive still
 
 
 def next_number(ledger: Ledger) -> int:

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 from conf.choices import Scheduler, Share
 from conf.verbs import Run
 from jobs.cluster import screen
+from jobs.cluster.ask import Ask
 from jobs.cluster.command_line import Call
 from jobs.cluster.ledger import Ledger, PlannedPoint
 from jobs.cluster.local import exit_code, has_sbatch, run_plan
-from jobs.cluster.plan import Ask, Plan, make_plan, runs_dir, write_ledger
+from jobs.cluster.lock import submitting
+from jobs.cluster.plan import Plan, make_plan, runs_dir, write_ledger
 from jobs.record import Record
 
 if TYPE_CHECKING:
@@ -81,7 +83,8 @@ def run_here(made: Plan, ledger: Ledger, call: Call) -> int:
             screen.show_outcome(record, out)
 
     try:
-        ended = run_plan(made, ledger, follow)
+        with submitting(ledger):
+            ended = run_plan(made, ledger, follow)
     except KeyboardInterrupt:
         screen.say(out, "Interrupted: the running point is recorded as cancelled.")
         _show_next(ledger, call, out)

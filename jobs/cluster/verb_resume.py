@@ -17,10 +17,10 @@ from jobs.cluster.dispatch import show_submitted, submit_batches
 from jobs.cluster.follow import follow, outcome_code
 from jobs.cluster.ledger import Ledger, PlannedPoint, Source
 from jobs.cluster.limits import ask_limits
+from jobs.cluster.lock import submitting
 from jobs.cluster.plan import Plan, point_id, site_of
 from jobs.cluster.recover import recover
 from jobs.cluster.source import source_of
-from jobs.cluster.submit import submitting
 from jobs.cluster.survey import Row
 from jobs.cluster.verb_points import run_here, start
 from jobs.cluster.verb_status import look, selected
@@ -84,10 +84,12 @@ def needs_run(row: Row) -> bool:
 def _resume_here(
     ledger: Ledger, selections: Sequence[Selection], config: Resume, call: Call
 ) -> int:
-    rest = tuple(row.planned for row in look(selections).rows if needs_run(row))
+    with submitting(ledger):  # nobody else runs it: what has not ended never will
+        seen = look(selections)
+    rest = tuple(row.planned for row in seen.rows if needs_run(row) or not row.finished)
     if not rest:
         screen.console().print("Nothing to run: every point has a good record.")
-        return outcome_code(look(selections), allow_unsupported=config.allow_unsupported)
+        return outcome_code(seen, allow_unsupported=config.allow_unsupported)
     made = Plan(rest, Run(allow_unsupported=config.allow_unsupported), source_of())
     return run_here(made, ledger, call)
 

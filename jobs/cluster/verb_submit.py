@@ -16,12 +16,13 @@ from jobs.cluster.follow import follow, outcome_code
 from jobs.cluster.ledger import Ledger
 from jobs.cluster.limits import ClusterLimits, ask_limits
 from jobs.cluster.local import record_unsupported
+from jobs.cluster.lock import submitting
 from jobs.cluster.plan import Plan, runs_dir, write_ledger
 from jobs.cluster.retry import retrying
 from jobs.cluster.script import Submission, script_of
 from jobs.cluster.source import CHECKOUT
 from jobs.cluster.states import ask_states
-from jobs.cluster.submit import Submitted, forget, interpreter_of, submitting
+from jobs.cluster.submit import Submitted, forget, interpreter_of
 from jobs.errors import UsageError
 
 
@@ -33,7 +34,8 @@ def submit_plan(made: Plan, call: Call) -> int:
         call: The command.
 
     Returns:
-        0, or 1 if only a part was taken; with `wait`, by the outcomes.
+        0, or 1 if only a part was taken; with `wait`, or where no point can run, by the
+        outcomes.
 
     Raises:
         UsageError: A request that the cluster would never run; nothing was written.
@@ -41,7 +43,7 @@ def submit_plan(made: Plan, call: Call) -> int:
     """
     config = made.config
     ledger, done = submit(made, call, ask_limits())
-    if not config.wait:
+    if not config.wait and done:
         return 1 if any(one.job_id is None for one in done) else 0
     out = screen.console()
     seen = follow([Selection(ledger.root)], out, retrying(ledger, config.launch.retries, out))

@@ -1,0 +1,79 @@
+"""`resume` without a scheduler: what a dead process left unfinished runs, the rest stays."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from jobs.cluster.ledger import latest
+from jobs.cluster.lock import submitting
+from jobs.errors import SubmissionError
+from tests.cluster import stand_in_node as node
+from tests.cluster.launching import FAST, ROOT, install_stand_in
+from tests.launcher import Launcher
+
+
+def outcomes(launcher: Launcher) -> list[str]:
+    return [record.outcome.value for record in launcher.records()]
+
+
+def test_a_sweep_whose_process_was_killed_goes_on(launcher: Launcher, tmp_path: Path) -> None:
+    runs = launcher.runs_dir
+    words = [f"cluster.python={install_stand_in(tmp_path)}", *FAST, f"runs_dir={runs}"]
+    seeds = f"shape.seed={node.PASS},{100 + node.SLOW_PASS},{200 + node.PASS}"
+    command = [sys.executable, str(ROOT / "launch.py"), "sweep", *words, seeds]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if line.startswith("[2/3]"):
+                break
+        with pytest.raises(SubmissionError, match="another process"), submitting(latest(runs)):
+            raise AssertionError
+        process.kill()
+    assert outcomes(launcher) == ["PASSED"]
+    done = launcher("resume")
+    assert done.code == 0, done
+    assert outcomes(launcher) == ["PASSED"] * 3
+    assert "Nothing to run" in launcher("resume").out
+
+
+def test_repro_runs_the_same_point_again(launcher: Launcher, tmp_path: Path) -> None:
+    words = (f"cluster.python={install_stand_in(tmp_path)}", *FAST)
+    assert launcher("run", *words, f"shape.seed={node.PASS}").code == 0
+    (first,) = launcher.records()
+    again = launcher("repro", first.identity.point_id)
+    assert again.code == 0, again
+    one, other = launcher.records()
+    assert one.identity.point_id == other.identity.point_id
+    assert one.identity.sweep_id != other.identity.sweep_id
+    assert one.config == other.config
+
+
+@pytest.mark.parametrize(
+    ("verb", "told"),
+    [
+        ("repro", "repro must be given one point (p-...), got 0 ids"),
+        ("cancel", "cancel must be given ids, got none"),
+        ("status", "no sweep in"),
+        ("logs", "no sweep in"),
+        ("resume", "no sweep in"),
+    ],
+)
+def test_a_verb_without_anything_to_work_on_is_told(
+    launcher: Launcher, verb: str, told: str
+) -> None:
+    assert told in launcher(verb).refusal()
+
+
+def test_status_and_cancel_of_what_ran_here(launcher: Launcher, tmp_path: Path) -> None:
+    words = (f"cluster.python={install_stand_in(tmp_path)}", *FAST)
+    launcher("sweep", *words, f"shape.seed={node.PASS},{node.FAIL}")
+    shown = launcher("status")
+    assert shown.code == 0
+    assert "2 points: 1 FAILED, 1 PASSED" in shown.out
+    assert "local-" in shown.out
+    assert "Nothing to cancel" in launcher("cancel", "latest").out
+    assert launcher("status", "watch=true").code == 0
