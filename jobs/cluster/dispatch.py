@@ -37,7 +37,7 @@ def submit_batches(
         SubmissionError: The cluster took nothing; of a new sweep nothing stays.
     """
     for note in batches.notes:
-        screen.console().print(f"Note: {note}", markup=False)
+        screen.say(screen.console(), f"Note: {note}")
     done: list[Submitted] = []
     submissions = cut(batches, ledger.root, limits, lambda: next_number(ledger))
     for one in submit_all(ledger, submissions, lock, limits.name):
@@ -64,22 +64,19 @@ def _give_up(
             record_rejected(ledger, point_id, refused.refusal or "")
 
 
-def show_submitted(ledger: Ledger, done: Sequence[Submitted], out: Console) -> None:
-    """Shows the job ids and the next commands."""
+def show_submitted(ledger: Ledger, done: Sequence[Submitted], places: str, out: Console) -> None:
+    """Shows the job ids and the next commands; `places` is what those must repeat."""
     for one in done:
         tasks = len(one.submission.tasks)
         if one.job_id is None:
             doubt = "it is not known whether SLURM took it: " if one.unknown else ""
-            out.print(f"Not submitted: {tasks} jobs: {doubt}{one.refusal}", markup=False)
+            screen.say(out, f"Not submitted: {tasks} jobs: {doubt}{one.refusal}")
         elif tasks == 1:
-            out.print(f"Submitted job {one.job_id}", markup=False)
+            screen.say(out, f"Submitted job {one.job_id}")
         else:
-            out.print(f"Submitted array {one.job_id}_[0-{tasks - 1}]", markup=False)
-    out.print(f"Sweep {ledger.sweep_id}: {ledger.root}", markup=False, soft_wrap=True)
+            screen.say(out, f"Submitted array {one.job_id}_[0-{tasks - 1}]")
+    screen.say(out, f"Sweep {ledger.sweep_id}: {ledger.root}")
     if any(one.job_id is None for one in done):
-        out.print(f"Next: python launch.py resume {ledger.sweep_id}", markup=False)
+        screen.say(out, f"Next: python launch.py resume {ledger.sweep_id}{places}")
         return
-    out.print(
-        f"Next: python launch.py status {ledger.sweep_id}   (cancel, logs, collect likewise)",
-        markup=False,
-    )
+    screen.say(out, f"Next: python launch.py status {ledger.sweep_id}{places}")

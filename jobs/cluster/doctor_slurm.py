@@ -10,11 +10,12 @@ from conf.choices import Backend
 from conf.schema import Gpu
 from conf.verbs import Run
 from jobs.cluster import screen
+from jobs.cluster.ask import Ask
 from jobs.cluster.collect_select import Selection
 from jobs.cluster.command_line import Call
 from jobs.cluster.follow import follow
 from jobs.cluster.limits import ClusterLimits, NodeKind, Partition, ask_limits
-from jobs.cluster.plan import Ask, make_plan
+from jobs.cluster.plan import make_plan
 from jobs.cluster.survey import Survey
 from jobs.cluster.verb_submit import submit
 
@@ -35,12 +36,12 @@ def doctor_slurm(config: Run, call: Call, out: Console) -> int:
     if not any(word.startswith(("gpu=", "gpu.")) for word in call.overrides):
         config = _with_a_gpu(config, limits)
     ledger, _ = submit(make_plan([Ask(config, {})]), call, limits)
-    seen: Survey = follow([Selection(ledger.root)], out)
+    seen: Survey = follow([Selection(ledger.root)], ledger.sweep_id + call.places, out)
     record = seen.rows[0].point.record
     if record is not None:
         screen.show_record(record, out)
         for name, value in sorted(record.environment.variables.items()):
-            out.print(f"  {name}={screen.harmless(value)}", markup=False)
+            screen.say(out, f"  {name}={screen.harmless(value)}")
     return 1 if seen.rows[0].point.state == "ERROR" else 0
 
 

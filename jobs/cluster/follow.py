@@ -12,7 +12,7 @@ from jobs.cluster import screen
 from jobs.cluster.collect_points import CollectedPoint
 from jobs.cluster.collect_select import Selection
 from jobs.cluster.survey import Row, Survey
-from jobs.cluster.verb_status import as_table, look, look_ids, show_cancel
+from jobs.cluster.verb_status import as_table, look, show_cancel
 
 FIRST_PAUSE_S = 1.0
 LONGEST_PAUSE_S = 15.0
@@ -21,11 +21,14 @@ Retry = Callable[[Sequence[Row]], bool]
 """Submits ended points again where that is wanted; whether it did."""
 
 
-def follow(selections: Sequence[Selection], out: Console, retry: Retry | None = None) -> Survey:
+def follow(
+    selections: Sequence[Selection], ids: str, out: Console, retry: Retry | None = None
+) -> Survey:
     """Waits until every point has ended.
 
     Args:
         selections: What is waited for.
+        ids: The same as `cancel` takes it.
         out: Where progress is shown: a bar on a terminal, a line for each point anywhere.
         retry: Asked with all rows each time that a point has ended.
 
@@ -57,7 +60,7 @@ def follow(selections: Sequence[Selection], out: Console, retry: Retry | None = 
                 pause = FIRST_PAUSE_S if fresh else min(LONGEST_PAUSE_S, pause * 1.3)
                 time.sleep(pause)
     except KeyboardInterrupt:
-        show_cancel(look_ids(selections), out)
+        show_cancel(ids, out)
         raise
     out.print(as_table(seen), soft_wrap=True)
     return seen

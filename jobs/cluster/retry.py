@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from rich.console import Console
 
+from jobs.cluster import screen
 from jobs.cluster.batches import Batch, make_batches
 from jobs.cluster.dispatch import submit_batches
 from jobs.cluster.follow import Retry
@@ -56,7 +57,7 @@ def _submit_again(ledger: Ledger, rows: Sequence[Row], out: Console) -> None:
     batches = make_batches([row.planned for row in rows], limits)
     avoiding = tuple(_avoiding(batch, failed) for batch in batches.batches)
     words = f", not on {', '.join(failed)}" if failed else ""
-    out.print(f"Again: {len(rows)} points that the cluster ended{words}", markup=False)
+    screen.say(out, f"Again: {len(rows)} points that the cluster ended{words}")
     with submitting(ledger) as lock:
         submit_batches(ledger, replace(batches, batches=avoiding), limits, lock)
 

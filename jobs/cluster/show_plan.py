@@ -39,9 +39,9 @@ def show_plan(made: Plan, out: Console) -> int:
     submissions = cut(batches, sweep, limits, itertools.count().__next__)
     for (submission, _), script in zip(submissions, scripts(submissions), strict=True):
         out.rule(f"submission {submission.number}: {len(submission.tasks)} jobs", align="left")
-        out.print(screen.harmless(script), markup=False, soft_wrap=True)
+        screen.say(out, screen.harmless(script))
         if limits is not None:
-            out.print(f"sbatch --test-only: {_test_only(script)}", markup=False, soft_wrap=True)
+            screen.say(out, f"sbatch --test-only: {_test_only(script)}")
     shown = screen.table("Submissions", "number", "jobs", "points", "asks for", "minutes each")
     for submission, _ in submissions:
         points = sum(len(slot) for slot in submission.tasks)
@@ -54,10 +54,8 @@ def show_plan(made: Plan, out: Console) -> int:
         )
     out.print(shown)
     for note in [*batches.notes, *([trouble] if trouble else [])]:
-        out.print(f"Note: {note}", markup=False)
-    out.print(
-        f"Expected: {batches.hours:.2f} job hours, {batches.gpu_hours:.2f} GPU hours", markup=False
-    )
+        screen.say(out, f"Note: {note}")
+    screen.say(out, f"Expected: {batches.hours:.2f} job hours, {batches.gpu_hours:.2f} GPU hours")
     return 0
 
 

@@ -11,7 +11,7 @@ from jobs.cluster.commands import call as call_slurm
 from jobs.cluster.ledger import Ledger
 from jobs.cluster.submit import left_behind
 from jobs.cluster.survey import Survey
-from jobs.cluster.verb_status import look, look_ids, selected
+from jobs.cluster.verb_status import look, named, selected
 from jobs.errors import SubmissionError, UsageError
 
 
@@ -39,18 +39,18 @@ def cancel(config: Cancel, call: Call) -> int:
     names = [f"{one.sweep_id}.{path.name}" for one in whole for path in left_behind(one)]
     out = screen.console()
     if not jobs and not names:
-        out.print("Nothing to cancel: every job has ended.")
+        screen.say(out, "Nothing to cancel: every job has ended.")
         return 0
-    ids = look_ids(selections)
+    ids = named(selections, call)
     if not config.yes and not _agreed(f"Cancel {len(jobs) or len(names)} jobs of {ids}?"):
-        out.print("Nothing was cancelled.")
+        screen.say(out, "Nothing was cancelled.")
         return 3
     if jobs:
         _scancel(jobs)
     if names:
         _scancel(["--me", f"--name={','.join(names)}"])
-    out.print(f"Cancelled {len(jobs) or len(names)} jobs; what has a record keeps it.")
-    out.print(f"Next: python launch.py status {ids}", markup=False)
+    screen.say(out, f"Cancelled {len(jobs) or len(names)} jobs; what has a record keeps it.")
+    screen.say(out, f"Next: python launch.py status {ids}")
     return 0
 
 

@@ -23,7 +23,7 @@ from jobs.cluster.recover import recover
 from jobs.cluster.source import source_of
 from jobs.cluster.survey import Row
 from jobs.cluster.verb_points import run_here, start
-from jobs.cluster.verb_status import look, selected
+from jobs.cluster.verb_status import look, named, selected
 from jobs.errors import SubmissionError, UsageError
 
 GOOD = frozenset({"PASSED", "FAILED", "UNSUPPORTED"})
@@ -48,27 +48,31 @@ def resume(config: Resume, call: Call) -> int:
     _show_changed_code(ledger, out)
     if ledger.info().scheduler == Scheduler.local.name:
         return _resume_here(ledger, selections, config, call)
-    refused = _submit_rest(ledger, selections, out)
+    refused = _submit_rest(ledger, selections, call, out)
     if not config.wait:
         return 1 if refused else 0
-    seen = follow(selections, out)
+    seen = follow(selections, named(selections, call), out)
     return outcome_code(seen, allow_unsupported=config.allow_unsupported)
 
 
-def _submit_rest(ledger: Ledger, selections: Sequence[Selection], out: Console) -> bool:
+def _submit_rest(
+    ledger: Ledger, selections: Sequence[Selection], call: Call, out: Console
+) -> bool:
     limits = ask_limits()
     with submitting(ledger) as lock:
         for line in recover(ledger, limits.name):
-            out.print(f"Found: {line}", markup=False)
+            screen.say(out, f"Found: {line}")
         seen = look(selections)
         if any("squeue does not answer" in note for note in seen.notes):
             raise SubmissionError(f"nothing is submitted while that is so: {seen.notes[0]}")
         rest = [row.planned for row in seen.rows if needs_run(row)]
         if not rest:
-            out.print("Nothing to submit: every point has a good record or a job on its way.")
+            screen.say(
+                out, "Nothing to submit: every point has a good record or a job on its way."
+            )
             return False
         done = submit_batches(ledger, make_batches(rest, limits), limits, lock)
-    show_submitted(ledger, done, out)
+    show_submitted(ledger, done, call.places, out)
     return any(one.job_id is None for one in done)
 
 
@@ -97,10 +101,10 @@ def _resume_here(
 def _show_changed_code(ledger: Ledger, out: Console) -> None:
     then, now = ledger.info().source, source_of()
     if then != now and not (ledger.root / "snapshot").is_dir():
-        out.print(
+        screen.say(
+            out,
             f"Note: the code has changed since the sweep was planned: {_words(then)}, now "
             f"{_words(now)}; its points run from the code of now (launch.snapshot=true keeps it)",
-            markup=False,
         )
 
 
@@ -128,10 +132,10 @@ def repro(config: Repro, call: Call) -> int:
     again = point.model_copy(update={"point_id": name, "index": 0})
     out = screen.console()
     if again.point_id != point.point_id:
-        out.print(
+        screen.say(
+            out,
             f"Note: {point.point_id} ran from other code; this is {again.point_id}: "
             f"{_words(source)}. For the same: check out its commit.",
-            markup=False,
         )
     run = Run(
         cluster=cluster,

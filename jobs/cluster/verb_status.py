@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 import time
 from collections.abc import Sequence
@@ -51,18 +52,17 @@ def status(config: Status, call: Call) -> int:
     selections = selected(config, call)
     if not config.watch:
         out.print(as_table(look(selections)), soft_wrap=True)
-        _show_next(look_ids(selections), out)
+        screen.say(out, f"Next: python launch.py collect {named(selections, call)}")
         return 0
     if config.interval_s < 1:
         raise UsageError(f"interval_s must be at least 1, got {config.interval_s:g}")
-    _watch(selections, config.interval_s, out)
+    _watch(selections, config.interval_s, named(selections, call), out)
     return 0
 
 
-def _watch(selections: Sequence[Selection], interval_s: float, out: Console) -> None:
+def _watch(selections: Sequence[Selection], interval_s: float, ids: str, out: Console) -> None:
     from rich.live import Live
 
-    ids = look_ids(selections)
     try:
         seen = look(selections)
         with Live(as_table(seen), console=out, auto_refresh=False) as live:
@@ -77,12 +77,15 @@ def _watch(selections: Sequence[Selection], interval_s: float, out: Console) -> 
 
 def show_cancel(ids: str, out: Console) -> None:
     """Says that the jobs go on, and how to end them."""
-    out.print(f"\nThe jobs go on. To end them: python launch.py cancel {ids}", markup=False)
+    screen.say(out, f"\nThe jobs go on. To end them: python launch.py cancel {ids}")
 
 
-def look_ids(selections: Sequence[Selection]) -> str:
-    """The ids of a selection, as the next command takes them."""
-    return " ".join(str(one.target) if one.target else one.folder.name for one in selections)
+def named(selections: Sequence[Selection], call: Call) -> str:
+    """What was selected, as the next command takes it: ids, and where they lie."""
+    ids = call.ids
+    if not ids or "latest" in ids:
+        ids = tuple(str(one.target or one.folder.name) for one in selections)
+    return shlex.join(ids) + call.places
 
 
 def as_table(seen: Survey) -> Text:
@@ -144,10 +147,6 @@ def duration(seconds: float | None) -> str:
     return f"{hours}:{minutes:02}:{rest:02} h" if hours else f"{minutes}:{rest:02} min"
 
 
-def _show_next(ids: str, out: Console) -> None:
-    out.print(f"Next: python launch.py collect {ids}", markup=False)
-
-
 def logs(config: Logs, call: Call) -> int:
     """Shows the last lines of the logs of some points; with `follow` what comes after them too.
 
@@ -175,11 +174,11 @@ def logs(config: Logs, call: Call) -> int:
                 if str(path) in offsets:
                     continue
                 offsets[str(path)] = path.stat().st_size
-                out.print(f"==> {path} <==", markup=False, soft_wrap=True, style="bold")
+                out.print(f"==> {path} <==", soft_wrap=True, style="bold")
                 for line in read_tail(path).splitlines()[-config.lines :]:
-                    out.print(line, markup=False, soft_wrap=True)
+                    screen.say(out, line)
     if not offsets:
-        out.print("No log yet: the jobs have not started.")
+        screen.say(out, "No log yet: the jobs have not started.")
         return 3
     if config.follow:
         _follow(offsets, config, call)

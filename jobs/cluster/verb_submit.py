@@ -46,7 +46,9 @@ def submit_plan(made: Plan, call: Call) -> int:
     if not config.wait and done:
         return 1 if any(one.job_id is None for one in done) else 0
     out = screen.console()
-    seen = follow([Selection(ledger.root)], out, retrying(ledger, config.launch.retries, out))
+    ids = ledger.sweep_id + call.places
+    retry = retrying(ledger, config.launch.retries, out)
+    seen = follow([Selection(ledger.root)], ids, out, retry)
     return outcome_code(seen, allow_unsupported=config.allow_unsupported)
 
 
@@ -68,7 +70,7 @@ def submit(made: Plan, call: Call, limits: ClusterLimits) -> tuple[Ledger, list[
         raise
     with submitting(ledger) as lock:
         done = submit_batches(ledger, batches, limits, lock, new=True)
-    show_submitted(ledger, done, screen.console())
+    show_submitted(ledger, done, call.places, screen.console())
     return ledger, done
 
 
