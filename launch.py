@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from jobs.cluster.ask import Ask
 from jobs.cluster.command_line import Call, CommandLine, as_typed, parse
 from jobs.cluster.completion import FLAG_NAMES, completion
-from jobs.cluster.plan import Ask
 from jobs.errors import JobError, UsageError
 
 CONFIG_PATH = str(Path(__file__).resolve().parent / "conf")

@@ -15,12 +15,12 @@ from typing import Any
 
 from hydra.core.config_loader import ConfigLoader
 from hydra.core.hydra_config import HydraConfig
-from hydra.core.object_type import ObjectType
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 from omegaconf import DictConfig, OmegaConf, open_dict
 
-from jobs.cluster.plan import Ask
+from hydra_plugins.mxfp8_launcher._groups import is_group
+from jobs.cluster.ask import Ask
 from jobs.errors import UsageError
 
 # One for a whole sweep: each point of it lies in the same places and is planned from one grid.
@@ -94,7 +94,7 @@ def axes_of(
     if axes and "grid" not in named:
         grid_axes = {}
     grid = [
-        Axis(key, tuple(map(_text, values)), tuple(values), _is_group(loader, key))
+        Axis(key, tuple(map(_text, values)), tuple(values), is_group(loader, key))
         for key, values in grid_axes.items()
         if key not in named
     ]
@@ -111,7 +111,7 @@ def _axis(override: Override, loader: ConfigLoader) -> Axis:
     if not override.is_discrete_sweep():
         raise UsageError(f"{key} must list its values, got {word}")
     values = tuple(override.sweep_iterator())
-    if override.is_add() or _is_group(loader, key):
+    if override.is_add() or is_group(loader, key):
         texts = tuple(map(str, override.sweep_string_iterator()))
         return Axis(override.get_key_element(), texts, values, True)
     return Axis(key, tuple(map(_text, values)), values, False)
@@ -198,10 +198,6 @@ def grid_of(config: DictConfig) -> dict[str, list[Any]]:
     return {str(key): list(values) for key, values in axes.items()}  # type: ignore[union-attr] # a mapping by its type
 
 
-def _is_group(loader: ConfigLoader, key: str) -> bool:
-    return "." not in key and bool(loader.get_group_options(key, ObjectType.CONFIG))
-
-
 def _text(value: object) -> str:
     if value is None:
         return "null"
@@ -217,5 +213,5 @@ def _check_axis(axis: Axis, loader: ConfigLoader) -> None:
     for text in axis.texts:
         if axis.texts.count(text) > 1:
             raise UsageError(f"{key} must name each value once, got {text} twice")
-    if _is_group(loader, key) and not all(isinstance(value, str) for value in axis.values):
+    if is_group(loader, key) and not all(isinstance(value, str) for value in axis.values):
         raise UsageError(f"{key} must be the name of one of its choices, got {got}")

@@ -13,9 +13,9 @@ from hydra import compose, initialize_config_dir
 from hydra._internal.hydra import Hydra
 from hydra._internal.utils import create_config_search_path
 from hydra.core.global_hydra import GlobalHydra
-from hydra.core.object_type import ObjectType
 from omegaconf import OmegaConf
 
+from hydra_plugins.mxfp8_launcher._groups import choices, groups
 from jobs.errors import UsageError
 
 VERBS = """\
@@ -65,17 +65,12 @@ def help_text(verb: str, words: Sequence[str], config_path: str) -> str:
         if folders:
             _add_folder(config_path, folders[0])
         loader = GlobalHydra.instance().config_loader()
-        groups = {
-            name: loader.get_group_options(name, ObjectType.CONFIG)
-            for name in loader.list_groups("")
-            if name != "hydra"
-        }
         config = compose(verb, overrides=overrides)
-    used = {name: choices for name, choices in sorted(groups.items()) if name in config}
+        used = {name: choices(loader, name) for name in groups(loader) if name in config}
     lines = [VERBS]
     if used:
         lines.append("Choices:")
-        lines += [f"  {name}={'|'.join(choices)}" for name, choices in used.items()]
+        lines += [f"  {name}={'|'.join(names)}" for name, names in used.items()]
         lines.append("")
     lines.append(f"Configuration of {verb} (any of it as key=value):\n")
     lines.append(OmegaConf.to_yaml(config))

@@ -24,6 +24,7 @@ from conf.rules import problems
 from conf.schema import Point
 from conf.site import Cluster, Launch
 from conf.verbs import Places, Run
+from jobs.cluster.ask import Ask
 from jobs.cluster.ledger import Ledger, PlannedPoint, Source, SweepInfo, now
 from jobs.cluster.source import CHECKOUT, source_of
 from jobs.errors import UsageError
@@ -31,14 +32,6 @@ from jobs.files import write_whole
 from mxfp8_attention.capability_limits import refusal_by_config
 
 POINT_FIELDS = tuple(field.name for field in dataclasses.fields(Point))
-
-
-@dataclass(frozen=True)
-class Ask:
-    """One composed configuration and the values of the sweep's axes that made it."""
-
-    config: Run
-    choices: dict[str, str]
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,11 @@ from conf.choices import Backend, Scheduler
 from conf.schema import Gpu
 from conf.verbs import Run
 from jobs.cluster import screen
+from jobs.cluster.ask import Ask
 from jobs.cluster.command_line import Call
 from jobs.cluster.ledger import Ledger
 from jobs.cluster.local import has_sbatch, run_plan
-from jobs.cluster.plan import Ask, make_plan, runs_dir, software, write_ledger
+from jobs.cluster.plan import make_plan, runs_dir, software, write_ledger
 from jobs.cluster.source import CHECKOUT, source_of
 from jobs.record import Outcome, Record
 

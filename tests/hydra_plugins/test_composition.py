@@ -10,7 +10,7 @@ import pytest
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
 
 from jobs.cluster import verb_points
-from jobs.cluster.plan import Ask
+from jobs.cluster.ask import Ask
 from tests.launcher import Launcher
 
 

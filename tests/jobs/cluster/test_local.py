@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from conf.verbs import Run
+from jobs.cluster.ask import Ask
 from jobs.cluster.ledger import PLANNED_JOB, Ledger, PlannedPoint, Source
 from jobs.cluster.local import exit_code, has_sbatch, run_plan
-from jobs.cluster.plan import Ask, Plan, make_plan, write_ledger
+from jobs.cluster.plan import Plan, make_plan, write_ledger
 from jobs.record import Cause, Identity, Outcome, Record
 from tests.conf.compositions import composed
 from tests.fake_node import install

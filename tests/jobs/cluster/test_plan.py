@@ -16,10 +16,10 @@ from conf.plain import from_plain, to_plain
 from conf.schema import Bf16Recipe, Fp8CurrentRecipe, Point
 from conf.site import Cluster, Container, Launch, Request
 from conf.verbs import Places, Run
+from jobs.cluster.ask import Ask
 from jobs.cluster.ledger import Ledger, Source
 from jobs.cluster.plan import (
     POINT_FIELDS,
-    Ask,
     make_plan,
     point_id,
     point_of,
