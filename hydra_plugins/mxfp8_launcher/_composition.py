@@ -62,7 +62,7 @@ def typed(config: DictConfig) -> Any:  # noqa: ANN401 - whichever verb's datacla
         An object of the verb's type in `conf.verbs`.
     """
     _refuse_unknown(config, "")
-    return OmegaConf.to_object(config)
+    return _object(config)
 
 
 def axes_of(
@@ -137,7 +137,9 @@ def compose_all(
         chosen = dict(zip((axis.key for axis in axes), picks, strict=True))
         words = tuple(f"{axis.key}={axis.texts[chosen[axis.key]]}" for axis in groups)
         if words not in bases:
-            bases[words] = _without_hydra(loader.load_sweep_config(master, [*fixed, *words]))
+            base = _without_hydra(loader.load_sweep_config(master, [*fixed, *words]))
+            _refuse_unknown(base, "")  # a plain key adds none: what was composed is closed
+            bases[words] = base
         config = bases[words]
         plain = [axis for axis in axes if not axis.is_group]
         if plain:
@@ -145,9 +147,13 @@ def compose_all(
             for axis in plain:
                 OmegaConf.update(config, axis.key, axis.values[chosen[axis.key]])
         yield Ask(
-            typed(config),
+            _object(config),
             {axis.key.lstrip("+"): axis.texts[chosen[axis.key]] for axis in axes},
         )
+
+
+def _object(config: DictConfig) -> Any:  # noqa: ANN401 - whichever verb's dataclass
+    return OmegaConf.to_object(config)
 
 
 def _refuse_unknown(config: DictConfig, path: str) -> None:
