@@ -84,6 +84,7 @@ class Settings:
     cgroup: CgroupMode
     max_array_size: int
     first_job_id: int
+    message_timeout_s: int
 
 
 def slurm_conf(layout: Layout, settings: Settings) -> str:
@@ -119,7 +120,7 @@ def slurm_conf(layout: Layout, settings: Settings) -> str:
         "SchedulerParameters=sched_interval=1,bf_interval=1,batch_sched_delay=0,sched_min_interval=0",
         "KillWait=2",
         "MinJobAge=300",
-        "MessageTimeout=10",
+        f"MessageTimeout={settings.message_timeout_s}",
         "SlurmctldTimeout=30",
         "SlurmdTimeout=10",
         "BatchStartTimeout=10",

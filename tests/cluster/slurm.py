@@ -40,6 +40,7 @@ class SlurmCluster:
         folder: Where everything lies; a new folder under TMPDIR if None.
         accounting: "dbd" for slurmdbd with its own MariaDB, "none" for no accounting.
         max_array_size: SLURM's MaxArraySize; the highest array index is one less.
+        message_timeout_s: After how long a command gives up on a controller that is down.
         bound: The daemons end when this process ends, however it ends.
     """
 
@@ -49,11 +50,13 @@ class SlurmCluster:
         *,
         accounting: Accounting = "dbd",
         max_array_size: int = 1001,
+        message_timeout_s: int = 10,
         bound: bool = True,
     ) -> None:
         self.layout = Layout(folder or Path(tempfile.mkdtemp(prefix="slurm-")))
         self.accounting = accounting
         self.max_array_size = max_array_size
+        self.message_timeout_s = message_timeout_s
         self.bound = bound
         self.cgroup: CgroupMode = "none"
         self.cgroup_reason = "not started"
@@ -227,6 +230,7 @@ class SlurmCluster:
             cgroup=self.cgroup,
             max_array_size=self.max_array_size,
             first_job_id=self._first_job_id,
+            message_timeout_s=self.message_timeout_s,
         )
         etc = self.layout.slurm_conf.parent
         self.layout.slurm_conf.write_text(config.slurm_conf(self.layout, settings))

@@ -28,7 +28,7 @@ def attempts_of(ledger: Ledger, count: int) -> bool:
 def no_accounting() -> Iterator[SlurmCluster]:
     if reason := missing_requirement("none"):
         pytest.skip(reason)
-    with SlurmCluster(accounting="none") as cluster:
+    with SlurmCluster(accounting="none", message_timeout_s=3) as cluster:
         yield cluster
 
 

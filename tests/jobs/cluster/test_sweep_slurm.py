@@ -70,7 +70,7 @@ def test_twelve_points_over_two_partitions(slurm_user: SlurmUser) -> None:
     assert sum(outcomes == ["PASSED"] for outcomes in slurm_user.outcomes(ledger).values()) == 10
     assert "12 points: 2 FAILED, 10 PASSED" in done.stdout
     for point in ledger.plan():
-        row = next(line for line in done.stdout.splitlines() if f" {point.point_id} " in line)
+        row = next(line for line in done.stdout.splitlines() if line.startswith(point.point_id))
         assert "PASSED" in row or "FAILED" in row
 
 
