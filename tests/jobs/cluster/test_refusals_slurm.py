@@ -123,3 +123,29 @@ def test_a_part_that_is_refused_is_recorded_as_that(slurm_user: SlurmUser) -> No
     assert resumed.returncode == 0, resumed.stdout + resumed.stderr
     good = [record for record in slurm_user.records(ledger) if record["outcome"] == "PASSED"]
     assert len(good) == 2
+
+
+def test_the_users_own_limit_is_asked_for(
+    slurm_launcher: Launcher, slurm_cluster: SlurmCluster
+) -> None:
+    modify = ("sacctmgr", "-i", "modify", "user", "root", "where", "account=test", "set")
+    slurm_cluster.run(*modify, "MaxSubmitJobs=3")
+    try:
+        words = ("cluster=slurm", "cluster.account=test", *FAST, "shape.seed=0,100,200,300")
+        told = slurm_launcher("sweep", *words).refusal()
+        packed = slurm_launcher("plan", *words, "launch.points_per_job=2")
+    finally:
+        slurm_cluster.run(*modify, "MaxSubmitJobs=-1")
+    assert told.startswith("the sweep must make at most 3 jobs (MaxSubmitJobs), got 4")
+    assert "launch.points_per_job" in told
+    assert packed.code == 0, packed
+
+
+def test_what_no_node_takes_is_not_submitted(
+    slurm_launcher: Launcher, slurm_cluster: SlurmCluster
+) -> None:
+    before = jobs(slurm_cluster)
+    done = slurm_launcher("run", "cluster=slurm", *FAST, "recipe=fp8_current")
+    assert done.code == 3, done
+    assert "1 UNSUPPORTED" in done.out
+    assert jobs(slurm_cluster) <= before
