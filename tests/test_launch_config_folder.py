@@ -27,27 +27,32 @@ def fill(folder: Path, files: dict[str, str] = FILES) -> Path:
     return folder
 
 
-@pytest.fixture(params=["MXFP8_CONFIG_DIR", "XDG_CONFIG_HOME", "~/.config", "--config-dir"])
-def flags(
-    request: pytest.FixtureRequest, launcher: Launcher, monkeypatch: pytest.MonkeyPatch
-) -> list[str]:
-    """The four ways to name the folder; the flags that the command needs for it."""
+def named(way: str, launcher: Launcher, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Fills a folder and names it in one of four ways; returns the flags that the way needs."""
     folder = launcher.home / "elsewhere" / "mxfp8-attention"
-    if request.param == "~/.config":
+    if way == "~/.config":
         folder = launcher.home / ".config" / "mxfp8-attention"
-    elif request.param == "--config-dir":
-        fill(folder)
-        return [f"--config-dir={folder}"]
-    else:
-        named = folder if request.param == "MXFP8_CONFIG_DIR" else folder.parent
-        monkeypatch.setenv(request.param, str(named))
+    elif way != "--config-dir":
+        monkeypatch.setenv(way, str(folder if way == "MXFP8_CONFIG_DIR" else folder.parent))
     fill(folder)
-    return []
+    return [f"--config-dir={folder}"] if way == "--config-dir" else []
 
 
-def test_every_verb_message_help_and_completion_sees_it(
-    launcher: Launcher, flags: list[str], tmp_path: Path
+@pytest.mark.parametrize("way", ["XDG_CONFIG_HOME", "~/.config"])
+def test_it_may_lie_where_configuration_lies(
+    launcher: Launcher, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
+    named(way, launcher, monkeypatch)
+    assert launcher.complete("python launch.py gpu=rt") == ["gpu=rtx"]
+    shown = launcher("run", "shape=mine", "--cfg", "job", "--package", "shape")
+    assert "batch: 2\n" in shown.out
+
+
+@pytest.mark.parametrize("way", ["MXFP8_CONFIG_DIR", "--config-dir"])
+def test_every_verb_message_help_and_completion_sees_it(
+    launcher: Launcher, monkeypatch: pytest.MonkeyPatch, way: str, tmp_path: Path
+) -> None:
+    flags = named(way, launcher, monkeypatch)
     python = f"cluster.python={install(tmp_path)}"
     assert launcher("run", "shape=mine", python, *flags).code == 0
     (record,) = launcher.records()

@@ -224,6 +224,10 @@ def test_places_are_keys(launcher: Launcher, tmp_path: Path) -> None:
     assert not launcher.results_dir.exists()
 
 
+def test_a_collection_of_nothing_is_no_pass(launcher: Launcher) -> None:
+    assert launcher("collect", "./").code == 3
+
+
 def test_the_next_command_finds_what_this_one_left(
     launcher: Launcher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -54,9 +54,8 @@ def test_info_shows_and_runs_nothing(launcher: Launcher, words: list[str]) -> No
     assert not launcher.runs_dir.exists()
 
 
-def test_version_and_hydra_help_end_with_0(launcher: Launcher) -> None:
+def test_version_ends_with_0(launcher: Launcher) -> None:
     assert launcher("--version").code == 0
-    assert launcher("--hydra-help").code == 0
 
 
 @pytest.mark.parametrize(

@@ -65,6 +65,8 @@ def outcome_code(collection: Collection, *, allow_unsupported: bool) -> int:
     states = {point.state for point in collection.points}
     if states & {"FAILED", "ERROR"}:
         return 1
+    if not states:
+        return 3  # nothing is no pass
     accepted = {"PASSED", "UNSUPPORTED"} if allow_unsupported else {"PASSED"}
     return 0 if states <= accepted else 3
 
