@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from conf.verbs import Collect
 from jobs.cluster import screen
 from jobs.cluster.collect import collect as gather
@@ -11,6 +13,9 @@ from jobs.cluster.local import has_sbatch
 from jobs.cluster.plan import results_dir, runs_dir
 from jobs.cluster.states import ask_states
 from jobs.errors import UsageError
+
+if TYPE_CHECKING:
+    from rich.text import Text
 
 
 def collect(config: Collect, call: Call) -> int:
@@ -71,7 +76,7 @@ def outcome_code(collection: Collection, *, allow_unsupported: bool) -> int:
     return 0 if states <= accepted else 3
 
 
-def _cells(point: CollectedPoint) -> tuple[object, ...]:
+def _cells(point: CollectedPoint) -> tuple[str | Text, ...]:
     fprop, bprop = screen.ratios(point.record) if point.record else ("", "")
     words = (f"{point.asked(key)}" for key in ("gpu.name", "shape.name", "recipe.name"))
     what = " ".join((*words, f"s={point.asked('shape.seq_len')}"))
