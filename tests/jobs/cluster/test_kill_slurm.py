@@ -63,7 +63,7 @@ MOMENTS: dict[str, tuple[Callable[[SlurmUser], bool], float, float]] = {
     "half of the points are written": (holds("points/*.json", 6), 0.0, 0.0),
     "the plan is written": (holds("sweep.json"), 0.3, 0.0),
     "the first submission is prepared": (holds("submissions/0/submission.json"), 0.3, 0.0),
-    "the first sbatch has not reached the controller": (lines("marks", 1), 1.0, 0.0),
+    "the first sbatch has not reached the controller": (lines("marks", 1), 6.0, 0.0),
     "the first sbatch has, and its answer has not come": (lines("marks", 2), 0.0, 1.0),
     "the first id is written down": (lines("jobs.jsonl", 1), 0.3, 0.0),
     "the second sbatch has not reached the controller": (lines("marks", 3), 0.5, 0.0),
@@ -86,6 +86,9 @@ def test_killed_when(
     user.wrap("sbatch", SLOW_SBATCH.format(marks=marks, before=before, after=after))
     words = ("cluster=slurm", f"cluster.python={user.node}", *FAST, "launch.points_per_job=2")
     seeds = "shape.seed=" + ",".join(str(100 * i) for i in range(12))
+    if after:
+        # Its jobs wait: they have left no log yet, and only their names tell of them.
+        words = (*words, "+cluster.sbatch.begin=now+8")
     with user.running("sweep", *words, seeds) as process:
         deadline = time.monotonic() + 30
         while not ready(user):
@@ -102,10 +105,17 @@ def test_killed_when(
     enter(small_cluster, monkeypatch)
     done = _resume(launcher)
     assert done.code == 0, done
+    small_cluster.wait(lambda: _has_ended(marks), "the sbatch that outlived its caller")
     user.wait(ledger)
     assert user.outcomes(ledger) == {point.point_id: ["PASSED"] for point in ledger.plan()}
     _assert_no_job_twice(small_cluster, ledger)
     assert "Nothing to submit" in launcher("resume", ledger.sweep_id).out
+
+
+def _has_ended(marks: Path) -> bool:
+    """Whether every sbatch that began has ended."""
+    words = marks.read_text().split() if marks.exists() else []
+    return words.count("before") == words.count("after")
 
 
 def _resume(launcher: Launcher) -> Result:
