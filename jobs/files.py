@@ -41,12 +41,14 @@ def append_line(path: Path, line: str) -> None:
     """Appends one line in one write, so that lines of several writers never mix.
 
     Args:
-        path: The file, made if it is missing.
+        path: The file, made if it is missing; a line that a crash cut short stays by itself.
         line: Text without a newline.
     """
-    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
     try:
-        os.write(descriptor, (line + "\n").encode())
+        size = os.fstat(descriptor).st_size
+        cut = size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"
+        os.write(descriptor, (("\n" if cut else "") + line + "\n").encode())
         os.fsync(descriptor)
     finally:
         os.close(descriptor)

@@ -55,6 +55,17 @@ def clean_environment(environ: Mapping[str, str] | None = None) -> dict[str, str
     }
 
 
+def unused_variables(environ: Mapping[str, str] | None = None) -> list[str]:
+    """A note for each of sbatch's own variables that is set and does not reach it."""
+    found = os.environ if environ is None else environ
+    return [
+        f"{name}={found[name]} is not used: every request is a key, like "
+        f"cluster.{name.removeprefix('SBATCH_').lower()}"
+        for name in sorted(found)
+        if name.startswith("SBATCH_")
+    ]
+
+
 def call(command: Sequence[str], *, time_limit_s: float = TIME_LIMIT_S) -> Answer:
     """Runs one SLURM command; a failure is an answer too.
 

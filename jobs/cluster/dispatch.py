@@ -10,6 +10,7 @@ from rich.console import Console
 
 from jobs.cluster import screen
 from jobs.cluster.batches import Batches, cut
+from jobs.cluster.commands import unused_variables
 from jobs.cluster.ledger import Ledger
 from jobs.cluster.limits import ClusterLimits
 from jobs.cluster.rejected import record_rejected
@@ -36,7 +37,7 @@ def submit_batches(
     Raises:
         SubmissionError: The cluster took nothing; of a new sweep nothing stays.
     """
-    for note in batches.notes:
+    for note in [*batches.notes, *unused_variables()]:
         screen.say(screen.console(), f"Note: {note}")
     done: list[Submitted] = []
     submissions = cut(batches, ledger.root, limits, lambda: next_number(ledger))

@@ -11,6 +11,7 @@ from rich.console import Console
 from jobs.cluster import screen
 from jobs.cluster.batches import cut, make_batches
 from jobs.cluster.commands import call as call_slurm
+from jobs.cluster.commands import unused_variables
 from jobs.cluster.limits import ClusterLimits, ask_limits
 from jobs.cluster.plan import Plan, runs_dir
 from jobs.cluster.script import Submission
@@ -53,7 +54,7 @@ def show_plan(made: Plan, out: Console) -> int:
             str(submission.time_min),
         )
     out.print(shown)
-    for note in [*batches.notes, *([trouble] if trouble else [])]:
+    for note in [*batches.notes, *unused_variables(), *filter(None, [trouble])]:
         screen.say(out, f"Note: {note}")
     screen.say(out, f"Expected: {batches.hours:.2f} job hours, {batches.gpu_hours:.2f} GPU hours")
     return 0

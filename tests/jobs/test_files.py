@@ -85,6 +85,15 @@ def test_several_writers_share_a_file_by_lines_and_a_folder_by_attempts(tmp_path
     assert sorted(made, key=lambda name: int(name[8:])) == [f"attempt-{n}" for n in range(1, 61)]
 
 
+def test_a_line_that_was_cut_short_spoils_no_other(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.jsonl"
+    append_line(path, "whole")
+    path.write_text(path.read_text() + '{"cut')
+    append_line(path, "next")
+    append_line(path, "last")
+    assert path.read_text().splitlines() == ["whole", '{"cut', "next", "last"]
+
+
 def test_an_attempt_follows_the_highest_and_is_its_owner_s(tmp_path: Path) -> None:
     first, second = new_attempt(tmp_path / "p-1"), new_attempt(tmp_path / "p-1")
     assert (first.name, second.name) == ("attempt-1", "attempt-2")

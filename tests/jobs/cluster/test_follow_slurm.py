@@ -108,6 +108,26 @@ def test_ctrl_c_hurts_no_job(slurm_user: SlurmUser) -> None:
     slurm_user.cluster.run("scancel", line.job_id)
 
 
+def test_logs_are_followed_to_the_end(slurm_user: SlurmUser) -> None:
+    _, ledger = slurm_user.sweep(f"shape.seed={node.SLOW_PASS},{100 + node.SLOW_PASS}")
+    slurm_user.cluster.wait(lambda: attempts_of(ledger, 1), "a running point")
+    done = slurm_user.run("logs", "follow=true", "lines=5")
+    assert done.returncode == 0, done.stderr
+    assert f"acts {node.SLOW_PASS}" in done.stdout
+    assert slurm_user.outcomes(ledger).popitem()[1] == ["PASSED"]
+
+
+def test_doctor_asks_the_cluster_and_a_node(
+    slurm_launcher: Launcher, slurm_cluster: SlurmCluster
+) -> None:
+    done = slurm_launcher("doctor", "cluster=slurm", "launch.memory_gib=1")
+    assert done.code == 0, done
+    for words in ("1001 (MaxArraySize)", "account test", "batch*", "gpu:gb300:4", "2 min"):
+        assert words in done.out
+    assert "SLURM_JOB_GPUS=" in done.out
+    assert "MXFP8 available" in done.out
+
+
 def test_resume_runs_what_has_no_good_record_and_repro_one_point(
     slurm_launcher: Launcher, slurm_user: SlurmUser
 ) -> None:

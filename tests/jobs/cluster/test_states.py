@@ -7,7 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobs.cluster import states
-from jobs.cluster.commands import TIME_LIMIT_S, Answer, call, clean_environment
+from jobs.cluster.commands import (
+    TIME_LIMIT_S,
+    Answer,
+    call,
+    clean_environment,
+    unused_variables,
+)
 from jobs.cluster.states import Knowledge, ask_states, join, lost, parse_sacct, parse_squeue
 from jobs.record import Cause
 
@@ -138,6 +144,13 @@ def test_nothing_of_another_job_is_handed_on() -> None:
     leaked |= {"CUDA_VISIBLE_DEVICES": "0", "PYTHONPATH": "/x", "SQUEUE_FORMAT": "%i"}
     kept = {"SLURM_CONF": "/c", "PATH": "/bin", "HOME": "/h", "CUDA_HOME": "/cuda"}
     assert clean_environment(leaked | kept) == kept
+
+
+def test_what_is_set_for_sbatch_and_not_used_is_told() -> None:
+    found = unused_variables({"SBATCH_ACCOUNT": "team", "SLURM_CONF": "/c"})
+    assert found == [
+        "SBATCH_ACCOUNT=team is not used: every request is a key, like cluster.account"
+    ]
 
 
 def test_commands_are_run_without_leaks(monkeypatch: pytest.MonkeyPatch) -> None:
