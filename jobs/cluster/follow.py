@@ -45,7 +45,7 @@ def follow(
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     try:
         with Progress(*columns, console=out, disable=not out.is_terminal) as progress:
-            bar = progress.add_task("points")
+            bar = progress.add_task("points", total=None)
             while True:
                 seen = look(selections)
                 ended = [row for row in seen.rows if row.finished]

@@ -42,7 +42,9 @@ def cancel(config: Cancel, call: Call) -> int:
         screen.say(out, "Nothing to cancel: every job has ended.")
         return 0
     ids = named(selections, call)
-    if not config.yes and not _agreed(f"Cancel {len(jobs) or len(names)} jobs of {ids}?"):
+    if not config.yes and not _agreed(
+        f"Cancel {len(jobs) or len(names)} jobs of {' '.join(call.ids)}?"
+    ):
         screen.say(out, "Nothing was cancelled.")
         return 3
     if jobs:

@@ -102,7 +102,7 @@ def as_table(seen: Survey) -> Text:
     text.append(_line(_COLUMNS, widths) + "\n", style="bold")
     for row in rows:
         before, state, after = row[:_STATE], row[_STATE], row[_STATE + 1 :]
-        text.append(_line(before, widths) + "  ")
+        text.append(_line(before, widths, fill=True) + "  ")
         text.append(set_cell_size(state, widths[_STATE]), style=screen.STYLES.get(state, ""))
         text.append(f"  {_line(after, widths[_STATE + 1 :])}\n")
     counts = ", ".join(f"{count} {state}" for state, count in sorted(seen.totals.items()))
@@ -115,10 +115,11 @@ def as_table(seen: Survey) -> Text:
     return text
 
 
-def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
-    """Cells side by side; the last one is not filled up."""
+def _line(cells: Sequence[str], widths: Sequence[int], *, fill: bool = False) -> str:
+    """Cells side by side; the last one is filled up only where something follows."""
     sized = [set_cell_size(cell, width) for cell, width in zip(cells, widths, strict=False)]
-    return "  ".join(sized).rstrip()
+    line = "  ".join(sized)
+    return line if fill else line.rstrip()
 
 
 def _cells(row: Row) -> tuple[str, ...]:

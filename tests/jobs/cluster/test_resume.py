@@ -70,10 +70,14 @@ def test_a_verb_without_anything_to_work_on_is_told(
 
 def test_status_and_cancel_of_what_ran_here(launcher: Launcher, tmp_path: Path) -> None:
     words = (f"cluster.python={install_stand_in(tmp_path)}", *FAST)
-    launcher("sweep", *words, f"shape.seed={node.PASS},{node.FAIL}")
+    launcher("sweep", *words, f"shape.seed={node.PASS},{100 + node.FAIL}")
     shown = launcher("status")
     assert shown.code == 0
     assert "2 points: 1 FAILED, 1 PASSED" in shown.out
     assert "local-" in shown.out
+    header, *rows = shown.out.splitlines()[:3]
+    assert {row.index(word) for row in rows for word in ("PASSED", "FAILED") if word in row} == {
+        header.index("state")
+    }
     assert "Nothing to cancel" in launcher("cancel", "latest").out
     assert launcher("status", "watch=true").code == 0
