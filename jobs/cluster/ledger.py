@@ -6,8 +6,12 @@
       points/<point_id>.json            what the node is given, before the first submission
       jobs.jsonl                        a line appended after each submission
       <job_id>/<point_id>/attempt-<n>/  started.json, record.json, output.log
+      <job_id>/                         under SLURM also the job's script and its logs
+      submissions/<n>/                  under SLURM: all that a job needs, before its sbatch
+      entry.zip, snapshot/              under SLURM: what travels to the node
+      .submitting, .last_seen.json      a lock; what the scheduler last said, a cache
 
-Nothing is ever rewritten. Files appear whole, lines are appended in one write.
+Nothing but the cache is ever rewritten. Files appear whole, lines are appended in one write.
 """
 
 from __future__ import annotations

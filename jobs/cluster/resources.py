@@ -153,6 +153,9 @@ def resource_problems(cluster: Cluster) -> list[str]:
     for key, text in texts.items():
         if text is not None and _CONTROL.search(text):
             found.append(f"{key} must be one line without control characters, got {text!r}")
+    for mount in cluster.container.mounts:
+        if "," in mount or _CONTROL.search(mount):
+            found.append(f"cluster.container.mounts must hold no comma in a path, got {mount!r}")
     return found + _option_problems(cluster)
 
 

@@ -22,7 +22,9 @@ from jobs.errors import UsageError
 SUBMISSION_JSON = "submission.json"
 SUBMISSION_SH = "submission.sh"
 PICKLE = "entry.pkl"
-_PATTERN_MARKS = "%\\"  # SLURM replaces %j and the like in paths, and a backslash turns that off
+# SLURM replaces %j and the like in paths, a backslash turns that off; PYTHONPATH and a container's
+# mounts are lists.
+_PATH_MARKS = {"%": "%", "\\": "a backslash", ":": "a colon"}
 
 
 @dataclass(frozen=True)
@@ -119,11 +121,13 @@ def script_of(submission: Submission, cluster: Cluster, python: str, root: str) 
     Raises:
         UsageError: The sweep's folder has a name that SLURM would change.
     """
-    bad = sorted({mark for mark in str(submission.sweep) if mark in _PATTERN_MARKS})
-    if bad or not str(submission.sweep).isprintable():
+    path = str(submission.sweep)
+    marks = _PATH_MARKS | ({",": "a comma"} if cluster.container.image is not None else {})
+    bad = [word for mark, word in marks.items() if mark in path]
+    if bad or not path.isprintable():
         raise UsageError(
-            f"runs_dir must have a path without % and backslash (SLURM replaces them), "
-            f"got {submission.sweep}"
+            f"runs_dir must have a path without {' and '.join(bad) or 'control characters'}, "
+            f"got {path!r}; SLURM would change it"
         )
     executor = BatchExecutor(
         submission.sweep / ("%A" if submission.is_array else "%j"),

@@ -89,7 +89,7 @@ def test_a_path_that_slurm_would_change_is_refused(
     slurm_launcher: Launcher, slurm_cluster: SlurmCluster
 ) -> None:
     slurm_launcher.runs_dir = slurm_launcher.home / "100%j"
-    assert "runs_dir must have a path without %" in refused(slurm_launcher, slurm_cluster)
+    assert "runs_dir must have a path without %," in refused(slurm_launcher, slurm_cluster)
 
 
 def test_without_a_cluster_it_is_told(

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conf.schema import Gpu
-from conf.site import Cluster, Launch, Request
+from conf.site import Cluster, Container, Launch, Request
 from jobs.cluster.refusal import explain
 from jobs.cluster.resources import Resources, parse_gres, resource_problems, resources_of
 
@@ -52,6 +52,10 @@ def test_memory_is_asked_for_in_mebibytes() -> None:
         (Cluster(name="x", requests={"h100": Request(qos="'")}), "cluster.requests.h100.qos"),
         (Cluster(name="x", comment="two\nlines"), "cluster.comment must be one line"),
         (Cluster(name="x", srun=["--x", "a\x1b[0m"]), "cluster.srun[1] must be one line"),
+        (
+            Cluster(name="x", container=Container(image="i", mounts=["/a,b:/c"])),
+            "cluster.container.mounts must hold no comma",
+        ),
         (Cluster(name="x", sbatch={"--hold": ""}), "by their long names without --"),
         (Cluster(name="x", sbatch={"array": "0-3"}), "must not name array"),
         (Cluster(name="x", sbatch={"mem": "1G"}), "use launch.memory_gib"),

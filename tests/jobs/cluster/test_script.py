@@ -127,7 +127,7 @@ def test_a_quoted_value_is_read_back_by_sbatchs_rules(text: str) -> None:
     assert read == text
 
 
-@pytest.mark.parametrize("name", ["100%", "back\\slash", "new\nline"])
+@pytest.mark.parametrize("name", ["100%", "back\\slash", "new\nline", "a:b"])
 def test_a_folder_that_slurm_would_change_is_refused(name: str) -> None:
     with pytest.raises(UsageError, match="runs_dir must have a path without"):
         script(submission(Path("/runs") / name))
