@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from benchmarks.gpu_records import Named
-from jobs.node.report import RECIPE_LABELS
+from jobs.perf import RECIPE_LABELS
 from jobs.record import Speedup
 
 _TENSORS = ("q", "k", "v", "attention", "out", "dx", "dqkv_weight", "dout_weight")
@@ -113,7 +113,7 @@ def shape_table(named: list[Named]) -> str:
         rows.append(
             (
                 n.name,
-                RECIPE_LABELS[n.point.recipe.name],
+                RECIPE_LABELS[n.point.recipe.name.name],
                 *times(n),
                 both(n, lambda a: a.fprop.tflops, ".0f"),
                 both(n, lambda a: a.bprop.tflops, ".0f"),

@@ -84,7 +84,12 @@ def test_killed_when(
     user = SlurmUser(small_cluster, tmp_path)
     marks = tmp_path / "marks"
     user.wrap("sbatch", SLOW_SBATCH.format(marks=marks, before=before, after=after))
-    words = ("cluster=slurm", f"cluster.python={user.node}", *FAST, "launch.points_per_job=2")
+    words: tuple[str, ...] = (
+        "cluster=slurm",
+        f"cluster.python={user.node}",
+        *FAST,
+        "launch.points_per_job=2",
+    )
     seeds = "shape.seed=" + ",".join(str(100 * i) for i in range(12))
     if after:
         # Its jobs wait: they have left no log yet, and only their names tell of them.
