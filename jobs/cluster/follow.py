@@ -72,7 +72,7 @@ def _key(point: CollectedPoint) -> tuple[str, str | None, int]:
 
 def _line(row: Row, number: int, total: int) -> Text:
     point = row.point
-    line = Text(f"[{number}/{total}] {screen.harmless(screen.label(row.planned))}  ")
+    line = Text(f"[{number}/{total}] {screen.harmless(row.label)}  ")
     line.append_text(screen.styled(point.state))
     cause = f" ({point.cause})" if point.cause else ""
     return line.append(f"{cause}  {screen.short(screen.harmless(point.reason))}")

@@ -48,6 +48,12 @@ class Row:
     task: TaskState | None = None
 
     @property
+    def label(self) -> str:
+        """The point in a few words; also where the plan is damaged."""
+        choices = self.planned.choices
+        return " ".join(f"{key}={choices[key]}" for key in choices) or self.point.label
+
+    @property
     def finished(self) -> bool:
         """Whether it has an outcome."""
         return self.point.state not in UNFINISHED
@@ -144,8 +150,8 @@ def _ask(
     else:
         kept, age_s = _kept(roots, moment)
         states = {**kept, **{name: task for name, task in states.items() if task.final}}
-        seen = "nothing was seen before" if age_s is None else f"it is {_age(age_s)} old"
-        notes.append(f"squeue does not answer ({knowledge.queue_error}): of jobs, {seen}")
+        seen = "nothing" if age_s is None else f"what was seen {_age(age_s)} ago"
+        notes.append(f"squeue does not answer ({knowledge.queue_error}): of jobs, {seen} is shown")
     if knowledge.accounting_error is not None:
         notes.append(_accounting_note(knowledge))
     return states, notes

@@ -127,7 +127,7 @@ def _cells(row: Row) -> tuple[str, ...]:
     return (
         point.point_id,
         point.job_id or "",
-        screen.harmless(screen.label(row.planned)),
+        screen.harmless(row.label),
         point.state,
         screen.harmless(row.node),
         duration(row.elapsed_s),

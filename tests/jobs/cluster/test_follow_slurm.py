@@ -213,7 +213,7 @@ def test_without_accounting_and_while_the_controller_is_down(
         assert blind.returncode == 0, blind.stderr
         assert "2 points: 1 PASSED, 1 RUNNING" in blind.stdout
         assert "squeue does not answer" in blind.stdout
-        assert "s old" in blind.stdout
+        assert "s ago is shown" in blind.stdout
         refused = user.run("resume")
         assert refused.returncode == 2
         assert "cannot be asked" in refused.stderr

@@ -10,16 +10,23 @@ from pathlib import Path
 import pytest
 
 from conf.site import Cluster, Launch
+from jobs.cluster import recover as recovering
 from jobs.cluster import submit
 from jobs.cluster.batches import Batch
-from jobs.cluster.ledger import Ledger
+from jobs.cluster.ledger import Ledger, SweepInfo
 from jobs.cluster.lock import submitting
+from jobs.cluster.recover import recover
 from jobs.cluster.resources import Resources
 from jobs.cluster.script import Submission
 from jobs.cluster.submit import Submitted, left_behind, next_number, submit_all
 from jobs.errors import SubmissionError
 
 BATCH = Batch(Resources(), Cluster(name="lab"), Launch(name="d"), (("p-1",), ("p-2",)), 10, 1.0)
+
+INFO = SweepInfo(
+    sweep_id="s", verb="sweep", command="c", cluster="lab", scheduler="slurm", host="h",
+    user="u", created_at="2026-01-01T00:00:00+00:00", points=2,
+).model_dump_json()  # fmt: skip
 
 
 @pytest.fixture
@@ -134,3 +141,36 @@ def test_numbers_are_never_shared(ledger: Ledger) -> None:
     assert [next_number(ledger) for _ in range(3)] == [0, 1, 2]
     os.rmdir(ledger.root / "submissions" / "1")
     assert next_number(ledger) == 3
+
+
+def test_a_sweep_is_not_resumed_on_another_cluster(ledger: Ledger, sbatch: Path) -> None:
+    sbatch.write_text("#!/bin/bash\necho 41\n")
+    list(send(ledger))
+    with pytest.raises(SubmissionError, match="must be resumed on the cluster lab, got other"):
+        recover(ledger, "other")
+    assert recover(ledger, "lab") == []
+
+
+def test_a_job_is_found_by_its_log_and_an_empty_submission_goes(
+    ledger: Ledger, sbatch: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(submit, "SBATCH_LIMIT_S", 0.5)
+    sbatch.write_text("#!/bin/bash\nexec sleep 60\n")
+    list(send(ledger))
+    (ledger.root / "submissions" / "0" / "77_1_batch.out").touch()
+    next_number(ledger)
+    assert recover(ledger, "lab") == ["submission 0 had become job 77"]
+    assert [line.job_id for line in ledger.jobs()] == ["77"]
+    assert os.listdir(ledger.root / "submissions") == ["0"]
+
+
+def test_nothing_is_decided_while_the_cluster_cannot_be_asked(
+    ledger: Ledger, sbatch: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sbatch.write_text("#!/bin/bash\nkill -9 $$\n")
+    list(send(ledger))
+    (ledger.root / "sweep.json").write_text(INFO)
+    monkeypatch.setattr(recovering, "ask_queue", lambda *_: ([], "squeue: no controller"))
+    with pytest.raises(SubmissionError, match="cannot be found out what was submitted"):
+        recover(ledger, "lab")
+    assert [path.name for path in left_behind(ledger)] == ["0"]

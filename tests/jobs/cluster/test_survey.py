@@ -1,0 +1,127 @@
+"""Where points stand: records first, then the scheduler, then what it last said."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from jobs.cluster.collect_select import Selection
+from jobs.cluster.follow import outcome_code
+from jobs.cluster.ledger import JobLine, Ledger, PlannedPoint, SweepInfo, now
+from jobs.cluster.states import Knowledge, TaskState
+from jobs.cluster.survey import LAST_SEEN, Survey, survey
+from jobs.cluster.verb_status import as_table, duration
+from jobs.files import new_attempt, write_whole
+from jobs.record import Identity, Outcome, Record, to_json
+
+
+class Sweep:
+    """A sweep of three points in one array, and a scheduler that answers from a table."""
+
+    def __init__(self, folder: Path) -> None:
+        self.ledger = Ledger.create(folder)
+        info = SweepInfo(
+            sweep_id=self.ledger.sweep_id, verb="sweep", command="c", cluster="lab",
+            scheduler="slurm", host="h", user="u", created_at=now(), points=3,
+        )  # fmt: skip
+        points = [PlannedPoint(point_id=f"p-{i}", index=i, config={}) for i in range(3)]
+        self.ledger.write_plan(info, points)
+        tasks = {str(i): [f"p-{i}"] for i in range(3)}
+        self.ledger.add_job(
+            JobLine(job_id="14", tasks=tasks, scheduler="slurm", submitted_at=now())
+        )
+        self.asked: list[list[str]] = []
+        self.answer = Knowledge()
+
+    def record(self, point_id: str, outcome: Outcome) -> None:
+        attempt = new_attempt(self.ledger.point_folder("14", point_id))
+        identity = Identity(point_id=point_id, job_id="14_0")
+        record = Record(identity=identity, config={}, outcome=outcome, duration_s=3.0)
+        write_whole(attempt / "record.json", to_json(record))
+
+    def ask(self, job_ids: Iterable[str]) -> Knowledge:
+        self.asked.append(list(job_ids))
+        return self.answer
+
+    def look(self, at: float = 1000.0) -> Survey:
+        return survey([Selection(self.ledger.root)], self.ask, lambda: at)
+
+
+def knows(**states: str) -> Knowledge:
+    tasks = {
+        f"14_{index[1:]}": TaskState(f"14_{index[1:]}", "1", state, node="n1", elapsed_s=7)
+        for index, state in states.items()
+    }
+    return Knowledge(tasks)
+
+
+def test_only_points_without_a_record_are_asked_for_and_all_at_once(tmp_path: Path) -> None:
+    sweep = Sweep(tmp_path)
+    sweep.record("p-0", Outcome.PASSED)
+    sweep.answer = knows(t1="PENDING", t2="TIMEOUT")
+    seen = sweep.look()
+    assert sweep.asked == [["14_1", "14_2"]]
+    assert seen.totals == {"PASSED": 1, "PENDING": 1, "ERROR": 1}
+    assert seen.rows[2].point.cause == "timeout"
+    assert (seen.rows[2].node, seen.rows[2].elapsed_s) == ("n1", 7)
+    assert seen.rows[0].elapsed_s == 3.0
+    assert not seen.finished
+
+
+def test_a_job_that_nobody_knows_is_lost(tmp_path: Path) -> None:
+    sweep = Sweep(tmp_path)
+    sweep.answer = knows(t0="RUNNING", t1="COMPLETED")
+    seen = sweep.look()
+    assert [row.point.cause for row in seen.rows] == [None, "lost", "lost"]
+    assert "squeue knows no job 14_2" in seen.rows[2].point.reason
+
+
+def test_a_silent_controller_leaves_what_was_seen_with_its_age(tmp_path: Path) -> None:
+    sweep = Sweep(tmp_path)
+    sweep.answer = knows(t0="RUNNING", t1="PENDING", t2="PENDING")
+    before = sweep.look(1000.0)
+    done = TaskState("14_1", "1", "NODE_FAIL")
+    sweep.answer = Knowledge({"14_1": done}, queue_error="squeue: no controller")
+    after = sweep.look(1400.0)
+    assert [row.point.state for row in before.rows] == ["PENDING"] * 3
+    assert [row.point.cause for row in after.rows] == [None, "node_fail", None]
+    assert after.notes == (
+        "squeue does not answer (squeue: no controller): "
+        "of jobs, what was seen 7 min ago is shown",
+    )
+    (sweep.ledger.root / LAST_SEEN).write_text("damaged")
+    assert "nothing is shown" in sweep.look().notes[0]
+
+
+def test_a_cluster_without_accounting_is_told_once(tmp_path: Path) -> None:
+    sweep = Sweep(tmp_path)
+    sweep.answer = Knowledge(
+        knows(t0="PENDING", t1="PENDING", t2="PENDING").tasks, None, "sacct: storage is disabled"
+    )
+    seen = sweep.look()
+    assert seen.notes == (
+        "this cluster keeps no accounting: ended jobs are known by their files alone",
+    )
+    assert str(as_table(seen)).endswith(f"Note: {seen.notes[0]}")
+
+
+def test_nobody_is_asked_where_there_is_no_scheduler(tmp_path: Path) -> None:
+    sweep = Sweep(tmp_path)
+    seen = survey([Selection(sweep.ledger.root)], None)
+    assert seen.totals == {"PENDING": 3}
+    assert seen.notes == ()
+
+
+def test_the_exit_code_follows_from_all_points(tmp_path: Path) -> None:
+    sweep = Sweep(tmp_path)
+    for point_id in ("p-0", "p-1"):
+        sweep.record(point_id, Outcome.PASSED)
+    sweep.answer = knows(t2="PENDING")
+    assert outcome_code(sweep.look(), allow_unsupported=False) == 3
+    sweep.record("p-2", Outcome.UNSUPPORTED)
+    assert outcome_code(sweep.look(), allow_unsupported=False) == 3
+    assert outcome_code(sweep.look(), allow_unsupported=True) == 0
+
+
+def test_durations_are_read_at_a_glance() -> None:
+    assert [duration(s) for s in (None, 0.4, 61, 3725)] == ["", "0 s", "1:01 min", "1:02:05 h"]
