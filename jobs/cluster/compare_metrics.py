@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean, median
 from typing import Any
@@ -14,6 +14,7 @@ from jobs.cluster.compare_stats import (
     fast_blocks,
     from_interval,
     summarize,
+    wander,
 )
 from jobs.cluster.table import arm_of
 from jobs.record import Record, Speedup, Timing
@@ -65,9 +66,11 @@ def metrics(record: Record) -> dict[str, Metric]:
     logs = {key: block_logs(t.samples_ms, t.throttled, size) for key, t in timings.items()}
     paired = _is_paired(record.config, logs)
     kept, slow_share = _fast(logs) if paired else (_clean(logs), 0.0)
+    drift = wander(_moments(kept, fmean)) if paired else None
     found: dict[str, Metric] = {}
     for key, timing in timings.items():
-        measured = summarize(kept[key], slow_share)
+        own = wander(kept[key]) if drift is None else drift
+        measured = summarize(kept[key], slow_share, own)
         sample = measured or _shown(timing, benchmark.statistic, benchmark.confidence)
         if sample is not None:
             name = " ".join(key)
@@ -139,11 +142,8 @@ def _fast(logs: Logs) -> tuple[Kept, float]:
     }
     if not whole:
         return kept, 0.0
-    middles = {key: median(values) for key, values in kept.items()}
-    moments = [
-        fmean(kept[key][place] - middles[key] for key in kept) for place in range(len(whole))
-    ]
-    marks = fast_blocks(moments)
+    # A clock slows both arms and both directions; an outlier hits one of the four.
+    marks = fast_blocks(_moments(kept, median))
     if marks is None:
         return kept, 0.0
     fast = {
@@ -151,6 +151,13 @@ def _fast(logs: Logs) -> tuple[Kept, float]:
         for key, values in kept.items()
     }
     return fast, 1 - sum(marks) / len(marks)
+
+
+def _moments(kept: Kept, middle: Callable[[list[float]], float]) -> list[float]:
+    """How slow each moment was, over both arms and both directions."""
+    levels = {key: median(values) for key, values in kept.items() if values}
+    count = min((len(kept[key]) for key in levels), default=0)
+    return [middle([kept[key][place] - levels[key] for key in levels]) for place in range(count)]
 
 
 def _speedup(kept: Kept, direction: str, *, paired: bool, slow_share: float) -> Sample | None:

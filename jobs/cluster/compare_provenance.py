@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from statistics import fmean, stdev
 
 from jobs.cluster.compare_match import Pair
 from jobs.cluster.compare_verdict import Circumstances
@@ -31,7 +32,7 @@ _FACTS = {
     "dirty_hash": "uncommitted changes",
 }
 _CLOCKS = {
-    "sm_clock_mhz": ("SM clock (MHz)", 0.01),
+    "sm_clock_mhz": ("SM clock (MHz)", 0.02),
     "memory_clock_mhz": ("memory clock (MHz)", 0.01),
     "power_limit_watt": ("power limit (W)", 0.01),
     "temperature_celsius": ("temperature (°C)", 0.15),
@@ -90,10 +91,26 @@ def circumstances(first: Record, second: Record) -> Circumstances:
     """What the verdict on times must know of both runs."""
     uuids = first.environment.gpu_uuid, second.environment.gpu_uuid
     known = uuids[0] is not None and uuids[1] is not None
+    before, after = _clock(first), _clock(second)
     return Circumstances(
-        (_during(first, "sm_clock_mhz"), _during(second, "sm_clock_mhz")),
+        (before[0], after[0]),
+        math.hypot(before[1], after[1]),
         uuids[0] == uuids[1] if known else None,
     )
+
+
+def _clock(record: Record) -> tuple[float | None, float]:
+    """The mean SM clock while a point was timed, and its relative standard error."""
+    clocks = [
+        sample.sm_clock_mhz
+        for sample in record.telemetry
+        if sample.when == "during" and sample.sm_clock_mhz and math.isfinite(sample.sm_clock_mhz)
+    ]
+    if not clocks or fmean(clocks) <= 0:
+        return None, 0.0
+    middle = fmean(clocks)
+    spread = stdev(clocks) if len(clocks) > 1 else 0.0
+    return middle, spread / middle / math.sqrt(len(clocks))
 
 
 def shared_differences(pairs: Iterable[Pair]) -> list[Difference]:

@@ -29,6 +29,7 @@ STYLES = {
 MARKS = {"SLOWER": "▼", "WORSE": "▼", "UNCLEAR": "?", "FASTER": "▲", "BETTER": "▲", "SAME": "="}
 _MOST_ROWS = 60
 _MOST_UNMATCHED = 20
+_MOST_PAGE_ROWS = 3000
 
 
 def show(comparison: Comparison, out: Console, *, every: bool = False) -> None:
@@ -137,14 +138,18 @@ def write_comparisons(comparisons: Sequence[Comparison], folder: Path) -> list[P
 
 
 def page(comparison: Comparison) -> str:
-    """The comparison as one HTML file."""
-    made = rows(comparison)
+    """The comparison as one HTML file; of very many metrics, what is the same is left out."""
+    everything = rows(comparison)
+    made = everything
+    if len(everything) > _MOST_PAGE_ROWS:
+        made = [row for row in everything if row.verdict != "SAME"][:_MOST_PAGE_ROWS]
     verdicts = [row.verdict for row in made]
     return render_page(
         "compare.html.j2",
         comparison=comparison,
         headline=headline(comparison),
         rows=made,
+        left_out=len(everything) - len(made),
         marks=MARKS,
         verdicts=[(name, verdicts.count(name)) for name in ORDER if name in verdicts],
         filters={

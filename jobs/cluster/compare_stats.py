@@ -1,10 +1,10 @@
 """From the samples of two runs to an interval on their ratio, robust to what GPUs do.
 
-Iterations of a block share their moment, so a block's median is one value. Values are compared as
-logarithms: a ratio and its inverse then get the same verdict. The location is a trimmed mean, so
-that a few outliers do not move it, and its standard error grows where neighbouring blocks are
-alike (drift). A run whose blocks have two speeds is reduced to the faster one. What a single run
-cannot see of itself, how it differs from the next run, enters as a floor.
+Iterations of a block share their moment, so a block is one value. Values are compared as
+logarithms: a ratio and its inverse then get the same verdict. Locations are trimmed means, so
+that a few outliers do not move them; the standard error grows where neighbouring blocks are alike
+and where the run drifts. A run whose blocks have two speeds is reduced to the faster one. What a
+single run cannot see of itself, how it differs from the next run, enters as a floor.
 
 Source: K. Yuen, "The two-sample trimmed t for unequal population variances", Biometrika 61, 1974.
 """
@@ -15,7 +15,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from statistics import NormalDist, fmean, median
+from statistics import NormalDist, fmean
 
 MIN_BLOCKS = 5
 """With fewer blocks a block says nothing: iterations are the values then."""
@@ -23,10 +23,11 @@ MIN_BLOCKS = 5
 BETWEEN_RUNS = 0.003
 """Relative standard deviation between two runs of the same thing, which no single run shows."""
 
-BETWEEN_GPUS = 0.007
+BETWEEN_GPUS = 0.008
 """The same between two GPUs of one model: no two of them are equally fast."""
 
 _TRIM = 0.2
+_LEAST, _MOST = 1e-9, 1e12  # no time in milliseconds and no speedup lies outside
 _MODES_APART = 0.015
 _MODES_CLEAR = 4.0
 _MIN_MODE = 3
@@ -71,8 +72,8 @@ def block_logs(
         block_size: Iterations in a block.
 
     Returns:
-        The logarithm of each block's median; None for a block that ran throttled or holds what is
-        no time. With too few blocks, iterations stand for themselves.
+        The logarithm of each block's trimmed mean; None for a block that ran throttled or holds
+        what is no time. With too few blocks, iterations stand for themselves.
     """
     if block_size < 1 or len(samples) < MIN_BLOCKS * block_size:
         block_size = 1
@@ -80,9 +81,9 @@ def block_logs(
     logs: list[float | None] = []
     for start in range(0, len(samples) - block_size + 1, block_size):
         block = samples[start : start + block_size]
-        clean = all(math.isfinite(time) and time > 0 for time in block)
+        clean = all(_LEAST < time < _MOST for time in block)
         if clean and not any(marks[start : start + block_size]):
-            logs.append(math.log(median(block)))
+            logs.append(math.log(_trimmed_mean(block)))
         else:
             logs.append(None)
     return logs
@@ -115,12 +116,15 @@ def fast_blocks(moments: Sequence[float]) -> list[bool] | None:
     return [moment < border for moment in moments]
 
 
-def summarize(logs: Sequence[float], slow_share: float = 0.0) -> Sample | None:
+def summarize(
+    logs: Sequence[float], slow_share: float = 0.0, wander: float = 0.0
+) -> Sample | None:
     """The trimmed mean of a run's values with its standard error.
 
     Args:
         logs: Values in the order in which they were taken.
         slow_share: What is known to have been left out.
+        wander: What a drift of the whole run adds to the error.
 
     Returns:
         The sample; None where there are fewer than two values.
@@ -131,12 +135,12 @@ def summarize(logs: Sequence[float], slow_share: float = 0.0) -> Sample | None:
     cut = int(_TRIM * count)
     ordered = sorted(logs)
     kept = ordered[cut : count - cut]
-    location = fmean(kept)
+    location = _trimmed_mean(logs)
     winsorized = [ordered[cut]] * cut + kept + [ordered[-cut - 1]] * cut
     variance = _squares(winsorized) / (len(kept) * (len(kept) - 1)) if len(kept) > 1 else 0.0
     alike = _alikeness([min(max(log, ordered[cut]), ordered[-cut - 1]) for log in logs])
     inflation = (1 + alike) / (1 - alike)
-    error = math.hypot(math.sqrt(variance * inflation), _wander(logs))
+    error = math.hypot(math.sqrt(variance * inflation), wander)
     return Sample(location, error, max(1, len(kept) - 1), count, slow_share)
 
 
@@ -152,7 +156,7 @@ def from_interval(value: float, low: float, high: float, confidence: float) -> S
     Returns:
         The sample; None where these are no positive numbers.
     """
-    if not all(math.isfinite(number) and number > 0 for number in (value, low, high)):
+    if not all(_LEAST < number < _MOST for number in (value, low, high)):
         return None
     wide = NormalDist().inv_cdf((1 + confidence) / 2)
     error = (math.log(high) - math.log(low)) / (2 * wide)
@@ -201,20 +205,35 @@ def _squares(values: Sequence[float]) -> float:
     return sum((value - middle) ** 2 for value in values)
 
 
-def _wander(logs: Sequence[float]) -> float:
-    """What a drift leaves open: which part of a run that went from here to there stands for it."""
+def wander(logs: Sequence[float]) -> float:
+    """What a drift leaves open: the start of a run may stand for it as well as its end.
+
+    Args:
+        logs: How slow each moment of a run was, in order.
+
+    Returns:
+        Half of the drift from start to end; 0 where it is no more than chance.
+    """
     half = len(logs) // 2
     if half < MIN_BLOCKS:
         return 0.0
-    drift = 2 * (median(logs[-half:]) - median(logs[:half]))
-    return abs(drift) / math.sqrt(12)  # the standard deviation along a straight line
+    early, late = logs[:half], logs[-half:]
+    drift = 2 * (_trimmed_mean(late) - _trimmed_mean(early))
+    # The two halves differ by chance, too: less than two standard errors are no drift.
+    chance = 4 * (_squares(early) + _squares(late)) / (half * (half - 1))
+    return math.sqrt(drift**2 - chance) / 2 if drift**2 > 4 * chance else 0.0
+
+
+def _trimmed_mean(values: Sequence[float]) -> float:
+    cut = int(_TRIM * len(values))
+    return fmean(sorted(values)[cut : len(values) - cut])
 
 
 def _alikeness(logs: Sequence[float]) -> float:
-    """How alike neighbours are: the lag-one autocorrelation, between 0 and 0.8."""
+    """How alike neighbours are beyond chance: lag-one autocorrelation, between 0 and 0.8."""
     spread = _squares(logs)
     if spread == 0 or len(logs) < MIN_BLOCKS:
         return 0.0
     middle = fmean(logs)
     shared = sum((a - middle) * (b - middle) for a, b in pairwise(logs))
-    return min(0.8, max(0.0, shared / spread))
+    return min(0.8, max(0.0, shared / spread - 1 / math.sqrt(len(logs))))

@@ -15,6 +15,8 @@ CONFIDENCE = 0.99
 SAME_CONFIDENCE = 0.90
 """Coverage of the interval that decides SAME: two one-sided tests of 5 % each."""
 
+_CLOCK_ERRORS = 3.0  # a power-capped clock wanders: fewer standard errors are no difference
+
 
 class Verdict(Enum):
     """What a comparison of one metric says."""
@@ -36,10 +38,12 @@ class Circumstances:
 
     Attributes:
         clocks_mhz: SM clocks of both while they were timed; None: not known.
+        clock_error: Relative standard error of their ratio.
         same_gpu: Whether both ran on one and the same GPU; None: not known.
     """
 
     clocks_mhz: tuple[float | None, float | None] = (None, None)
+    clock_error: float = 0.0
     same_gpu: bool | None = None
 
 
@@ -139,7 +143,8 @@ def _doubt(
         change = math.log(found.value)
         left = change + by_clock
         stands = left * change > 0 and abs(left) >= math.log1p(threshold)
-        if abs(by_clock) > math.log1p(threshold) / 2 and not stands:
+        least = max(math.log1p(threshold) / 2, _CLOCK_ERRORS * circumstances.clock_error)
+        if abs(by_clock) > least and not stands:
             return f"the SM clock differs, {before:.0f} and then {after:.0f} MHz"
     return ""
 

@@ -93,9 +93,9 @@ def history(collections: Sequence[Collection], threshold: float = 0.02) -> list[
             if point.record is None or point.partial:
                 continue
             when = point.record.finished_at or ""
+            gpu, asked = gpu_of(point) or "no GPU", asked_key(point.config)
             for name, metric in metrics(point.record).items():
-                key = gpu_of(point) or "no GPU", asked_key(point.config), name
-                found[key].append(Seen(collection.name, when, point, metric))
+                found[gpu, asked, name].append(Seen(collection.name, when, point, metric))
     series = []
     for (gpu, _, name), values in found.items():
         once = _once(values)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import defaultdict
 from xml.etree import ElementTree
@@ -36,14 +37,13 @@ def junit_text(collection: Collection) -> str:
 
 
 def _case(suite: ElementTree.Element, point: CollectedPoint) -> None:
-    duration = point.record.duration_s if point.record else None
     case = ElementTree.SubElement(
         suite,
         "testcase",
         {
             "classname": _legal(point.sweep_id),
             "name": _legal(f"{point.label} [{point.point_id}]"),
-            "time": f"{duration or 0:.3f}",
+            "time": f"{_seconds(point):.3f}",
         },
     )
     element = _ELEMENTS.get(point.state, "skipped" if point.state in STATES else None)
@@ -64,7 +64,7 @@ def _source(file: str | None) -> list[str]:
 def _counts(name: str, points: list[CollectedPoint]) -> dict[str, str]:
     states = [point.state for point in points]
     skipped = sum(state == "UNSUPPORTED" or state in STATES for state in states)
-    seconds = sum((point.record.duration_s or 0) if point.record else 0 for point in points)
+    seconds = sum(_seconds(point) for point in points)
     return {
         "name": _legal(name),
         "tests": str(len(points)),
@@ -73,6 +73,11 @@ def _counts(name: str, points: list[CollectedPoint]) -> dict[str, str]:
         "skipped": str(skipped),
         "time": f"{seconds:.3f}",
     }
+
+
+def _seconds(point: CollectedPoint) -> float:
+    duration = point.record.duration_s if point.record else None
+    return duration if duration is not None and math.isfinite(duration) else 0.0
 
 
 def _legal(text: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -29,6 +28,7 @@ from jobs.cluster.compare_stats import (
     from_interval,
     ratio,
     summarize,
+    wander,
 )
 from jobs.cluster.compare_verdict import Circumstances, Verdict, judge_metric
 
@@ -42,15 +42,15 @@ def test_false_alarms_are_rarer_than_two_in_a_hundred(noise: Noise) -> None:
 @pytest.mark.parametrize("noise", KINDS, ids=lambda noise: noise.name)
 @pytest.mark.parametrize("name", ["recipe 3 % slower", "recipe 3 % faster"])
 def test_a_change_of_three_percent_is_found(noise: Noise, name: str) -> None:
-    found = rates(noise, CHANGES[name], 100, seed=2)
+    found = rates(noise, CHANGES[name], 60, seed=2)
     assert (found.slower if name.endswith("slower") else found.faster) >= 0.95
 
 
 @pytest.mark.parametrize("noise", KINDS, ids=lambda noise: noise.name)
 def test_a_change_of_both_arms_is_found_or_at_least_never_called_the_same(noise: Noise) -> None:
-    found = rates(noise, CHANGES["both arms 3 % slower"], 100, seed=3)
+    found = rates(noise, CHANGES["both arms 3 % slower"], 60, seed=3)
     assert found.slower + found.unclear >= 0.98
-    if noise.name in ("quiet", "outliers"):
+    if noise.name in ("as on an H200", "outliers"):
         assert found.slower >= 0.95
 
 
@@ -97,25 +97,30 @@ def test_location_and_error_are_yuens() -> None:
     assert found == pytest.approx(expected.statistic, rel=0.05)
 
 
-@pytest.mark.parametrize("order", [sorted, lambda values: sorted(values, reverse=True)])
-def test_a_run_that_drifts_knows_its_time_less_well(
-    order: Callable[[list[float]], list[float]],
-) -> None:
+def test_a_run_whose_neighbours_are_alike_knows_its_time_less_well() -> None:
     values = list(np.random.default_rng(0).normal(0, 0.01, 20))
-    steady, drifting = summarize(restless(values)), summarize(order(values))
+    steady, alike = summarize(restless(values)), summarize(sorted(values))
     assert steady is not None
-    assert drifting is not None
-    assert drifting.log == pytest.approx(steady.log)
-    assert drifting.error > 2 * steady.error
+    assert alike is not None
+    assert alike.log == pytest.approx(steady.log)
+    assert alike.error > 2 * steady.error
+
+
+def test_a_drift_adds_half_its_size_and_chance_adds_nothing() -> None:
+    rng = np.random.default_rng(0)
+    noise = rng.normal(0, 0.002, 20)
+    assert wander(list(noise + np.linspace(0, 0.03, 20))) == pytest.approx(0.015, rel=0.1)
+    assert wander(list(noise)) == 0.0
+    assert wander([0.0, 1.0]) == 0.0
 
 
 def test_a_block_is_one_value_and_what_ran_throttled_is_none() -> None:
-    logs = block_logs([1.0, 1.0, 9.0] * 6, [False] * 15 + [True] * 3, 3)
+    logs = block_logs([1.0, 1.0, 9.0, 1.0, 1.0] * 6, [False] * 25 + [True] * 5, 5)
     assert logs == [0.0] * 5 + [None]
     assert len(block_logs([1.0] * 9, [], 3)) == 9  # three blocks are too few to stand for a run
 
 
-@pytest.mark.parametrize("bad", [math.nan, math.inf, 0.0, -1.0])
+@pytest.mark.parametrize("bad", [math.nan, math.inf, 0.0, -1.0, 1e123])
 def test_what_is_no_time_makes_no_value(bad: float) -> None:
     assert block_logs([bad, 1.0, 1.0, 1.0, 1.0], [], 1)[0] is None
 
