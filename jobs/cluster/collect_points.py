@@ -84,6 +84,8 @@ class CollectedPoint:
     @property
     def label(self) -> str:
         """The point in a few words, as tables and reviewers name it."""
+        if self.asked("job") == "probe":
+            return f"probe {self.asked('gpu.name')}"
         words = [self.asked("recipe.name"), self.asked("shape.name")]
         words += [
             f"{letter}={self.asked(key)}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -103,12 +103,23 @@ def draw(collection: Collection, folder: Path) -> Plots:
     with style():
         speed = [_group(group, number, folder) for number, group in enumerate(found, start=1)]
         return Plots(
-            [group for group in speed if group.plots],
+            _gathered(speed),
             _there([accuracy_plot(collection.points, folder)]),
             _there([tradeoff_plot(found, folder)]),
             _there([nodes_plot(collection.points, folder)]),
             sum(not group.plots for group in speed),
         )
+
+
+def _gathered(drawn: list[GroupPlots]) -> list[GroupPlots]:
+    """Groups of one drawing together, so that they stand side by side."""
+    many = [group for group in drawn if len(group.plots) > 1]
+    single = [
+        replace(group.plots[0], title=f"{group.plots[0].title}: {group.title}")
+        for group in drawn
+        if len(group.plots) == 1
+    ]
+    return [*many, GroupPlots("One length each", single)] if single else many
 
 
 def _group(group: Group, number: int, folder: Path) -> GroupPlots:
@@ -172,8 +183,8 @@ def _subtitle(collection: Collection, rows: list[dict[str, Value]]) -> str:
     gpus = sorted({str(row["gpu_name"]) for row in rows if row["gpu_name"]}) or ["no GPU seen"]
     days = sorted({str(row["started_at"])[:10] for row in rows if row["started_at"]})
     span = f", {days[0]}" + (f" to {days[-1]}" if len(days) > 1 else "") if days else ""
-    jobs = show.counted(len(collection.job_ids), "job")
-    return plain_text(f"{', '.join(gpus)}; {jobs}{span}")
+    jobs = f"; {show.counted(len(collection.job_ids), 'job')}" if collection.job_ids else ""
+    return plain_text(f"{', '.join(gpus)}{jobs}{span}")
 
 
 def _facts(collection: Collection, found: list[Group]) -> list[Fact]:

@@ -80,7 +80,7 @@ def style() -> AbstractContextManager[None]:
             "axes.titlesize": 9.5,
             "axes.titleweight": "bold",
             "axes.titlelocation": "left",
-            "axes.titley": 1.02,  # given, or every tick label is measured to find it
+            "axes.titley": 1.0,  # given, or every tick label is measured to find it
             "axes.spines.top": False,
             "axes.spines.right": False,
             "axes.facecolor": "none",

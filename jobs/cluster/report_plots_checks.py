@@ -39,7 +39,7 @@ def accuracy_plot(points: Iterable[CollectedPoint], folder: Path) -> Plot | None
         for use in gate_uses(validation) if validation else []:
             shown = max(-35.0, min(135.0, 100 * use.position))
             arm = recipe if use.error.arm == "recipe" else "bf16"
-            marks.setdefault(use.name, []).append((shown, arm, bool(use.error.passed)))
+            marks.setdefault(use.error.tensor, []).append((shown, arm, bool(use.error.passed)))
     if not marks:
         return None
     names = list(marks)[:_MOST_TENSORS]
@@ -78,7 +78,8 @@ def accuracy_plot(points: Iterable[CollectedPoint], folder: Path) -> Plot | None
     figure.subplots_adjust(left=0.34, right=0.97, top=1 - 0.3 / height, bottom=0.8 / height)
     caption = (
         "Each mark is a tensor of a point, on the logarithmic way from the lower to the upper "
-        "edge of its gate; where there is no lower edge, from nothing. Marks beyond the frame "
+        "edge of its gate; where there is no lower edge, from nothing. The BF16 arm of every "
+        "point stands among the marks of bf16. Marks beyond the frame "
         f"stand at it. {len(misses)} missed." + _left_out(len(marks) - len(names), "tensors")
     )
     return finish(figure, "accuracy", "Accuracy against the gates", caption, folder)

@@ -81,6 +81,8 @@ def _point_row(point: CollectedPoint, row: dict[str, Value]) -> PointRow:
     shape = str(row["shape"] or point.point_id)
     batch = f" b={row['batch']}" if row["batch"] not in (None, 1) else ""
     recipe = str(row["recipe"] or show.NOTHING)
+    if row["job"] == "probe":  # it fingerprints the node: neither shape nor recipe is run
+        shape, batch, recipe = "probe", "", show.NOTHING
     use = of("gate_use")
     cells = [
         Cell(f"{shape}{batch}", shape, point.point_id),

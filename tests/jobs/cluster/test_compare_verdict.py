@@ -35,7 +35,7 @@ from jobs.cluster.compare_verdict import Circumstances, Verdict, judge_metric
 
 @pytest.mark.parametrize("noise", KINDS, ids=lambda noise: noise.name)
 def test_false_alarms_are_rarer_than_two_in_a_hundred(noise: Noise) -> None:
-    found = rates(noise, {}, 250, seed=1)
+    found = rates(noise, {}, 200, seed=1)
     assert found.slower + found.faster <= 0.02
 
 
