@@ -41,7 +41,7 @@ def collect(config: Collect, call: Call) -> int:
         report=config.report,
     )
     show(collection)
-    return outcome_code(collection, allow_unsupported=config.allow_unsupported)
+    return collection.exit_code(allow_unsupported=config.allow_unsupported)
 
 
 def show(collection: Collection) -> None:
@@ -63,17 +63,6 @@ def show(collection: Collection) -> None:
     out.print(f"Collected: {collection.folder}", markup=False, soft_wrap=True)
     if report is not None and report.is_file():
         out.print(f"Next: open {report}", markup=False, soft_wrap=True)
-
-
-def outcome_code(collection: Collection, *, allow_unsupported: bool) -> int:
-    """The exit code that a collection's states give."""
-    states = {point.state for point in collection.points}
-    if states & {"FAILED", "ERROR"}:
-        return 1
-    if not states:
-        return 3  # nothing is no pass
-    accepted = {"PASSED", "UNSUPPORTED"} if allow_unsupported else {"PASSED"}
-    return 0 if states <= accepted else 3
 
 
 def _cells(point: CollectedPoint) -> tuple[str | Text, ...]:

@@ -100,7 +100,7 @@ def history(config: verbs.History, call: Call) -> int:
     """
     results = results_dir(config)
     found = [load_side(word, runs_dir(config), results) for word in call.ids]
-    found = found or stored_collections(results)
+    found = [one for one in found if one.points] or stored_collections(results)
     if len(found) < 2:
         raise UsageError(
             f"history must have at least two collections, got {len(found)} in {results}; "
