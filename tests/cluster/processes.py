@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+_STEP = re.compile(rb"slurmstepd: \[(\d+)\.")
 
 
 @dataclass(frozen=True)
@@ -60,11 +63,13 @@ def wait_gone(processes: Iterable[Process], timeout_s: float) -> list[Process]:
     return left
 
 
-def job_processes(slurm_conf: Path) -> Iterator[Process]:
-    """The slurmstepd of this cluster and what its jobs run.
+def job_processes(slurm_conf: Path, job_ids: range) -> Iterator[Process]:
+    """The step daemons of a cluster, which outlive its slurmd, and what its jobs run.
 
-    A step daemon outlives its slurmd. Job processes carry both our SLURM_CONF and a SLURM_JOB_ID
-    in the environment they were started with; a developer's own shell carries the first only.
+    Args:
+        slurm_conf: Job processes carry it, and a SLURM_JOB_ID, in the environment they were
+            started with; a developer's own shell carries the first only.
+        job_ids: Step daemons overwrite their environment with a title that names their job.
     """
     mark = f"SLURM_CONF={slurm_conf}".encode()
     for entry in Path("/proc").iterdir():
@@ -76,11 +81,9 @@ def job_processes(slurm_conf: Path) -> Iterator[Process]:
         except OSError:
             continue
         in_job = any(line.startswith(b"SLURM_JOB_ID=") for line in environment)
-        if (
-            mark in environment
-            and (in_job or command.startswith(b"slurmstepd"))
-            and (process := Process.of(int(entry.name)))
-        ):
+        title = _STEP.match(command)
+        ours = (mark in environment and in_job) or (title and int(title[1]) in job_ids)
+        if ours and (process := Process.of(int(entry.name))):
             yield process
 
 

@@ -21,7 +21,7 @@ from tests.cluster.config import NODES, Accounting, Layout, Ports, Settings
 from tests.cluster.daemons import SBIN, daemon_command, free_ports
 from tests.cluster.processes import Process, job_processes, load_pids, save_pids, stop_all
 
-_JOBS_PER_CLUSTER = 100_000
+_JOBS_PER_CLUSTER = 2_000
 # A unix socket's path may not be longer; the kernel's error would name no file.
 _MAX_SOCKET_PATH = 107
 
@@ -60,7 +60,6 @@ class SlurmCluster:
         self.bound = bound
         self.cgroup: CgroupMode = "none"
         self.cgroup_reason = "not started"
-        self._first_job_id = 0
         self._children: dict[str, subprocess.Popen[bytes]] = {}
         self._daemons = load_pids(self._pid_file)
 
@@ -71,6 +70,17 @@ class SlurmCluster:
     @property
     def slurm_conf(self) -> Path:
         return self.layout.slurm_conf
+
+    @property
+    def job_ids(self) -> range:
+        """The ids that its jobs may have; no other test cluster of this machine has them."""
+        conf = self.slurm_conf.read_text() if self.slurm_conf.is_file() else ""
+        first = int(conf.partition("FirstJobId=")[2].partition("\n")[0] or 0)
+        return range(first, first + _JOBS_PER_CLUSTER if first else 0)
+
+    def job_processes(self) -> list[Process]:
+        """The step daemons and what the jobs run."""
+        return list(job_processes(self.slurm_conf, self.job_ids))
 
     @property
     def env(self) -> dict[str, str]:
@@ -111,19 +121,17 @@ class SlurmCluster:
 
     def stop(self, *, wipe: bool = True) -> None:
         """Stop every daemon and job of this cluster, by pid; remove the folder if `wipe`."""
-        jobs = list(job_processes(self.slurm_conf))
-        for process in jobs:
+        job_ids = self.job_ids
+        for process in self.job_processes():
             process.send(signal.SIGKILL)
         stop_all(self._daemons.values())
-        for process in job_processes(self.slurm_conf):
+        for process in self.job_processes():
             process.send(signal.SIGKILL)
         for child in self._children.values():
             child.wait()
         self._children.clear()
         self._daemons.clear()
-        if self._first_job_id:
-            ids = range(self._first_job_id, self._first_job_id + _JOBS_PER_CLUSTER)
-            remove_job_groups(ids)
+        remove_job_groups(job_ids)
         if wipe:
             shutil.rmtree(self.layout.folder, ignore_errors=True)
 
@@ -221,15 +229,14 @@ class SlurmCluster:
 
     def _write_files(self) -> None:
         ports = free_ports(2 + len(NODES))
-        # Clusters that run at once share cgroup names, so no job id may occur in two of them.
-        self._first_job_id = ports[0] * 100
         settings = Settings(
             hostname=socket.gethostname().partition(".")[0],
             ports=Ports(ports[0], ports[1], tuple(ports[2:])),
             accounting=self.accounting,
             cgroup=self.cgroup,
             max_array_size=self.max_array_size,
-            first_job_id=self._first_job_id,
+            # Clusters that run at once share cgroup names: no id may occur in two of them.
+            first_job_id=ports[0] * _JOBS_PER_CLUSTER,
             message_timeout_s=self.message_timeout_s,
         )
         etc = self.layout.slurm_conf.parent

@@ -13,7 +13,7 @@ import pytest
 
 from tests.cluster.config import NODES
 from tests.cluster.daemons import free_ports, missing_requirement
-from tests.cluster.processes import Process, job_processes, wait_gone
+from tests.cluster.processes import Process, wait_gone
 from tests.cluster.slurm import ClusterError, SlurmCluster
 
 ROOT = Path(__file__).parents[2]
@@ -114,8 +114,8 @@ def test_stop_leaves_no_process_no_folder_and_no_other_cluster_harmed(
     daemons = [Process.of(child.pid) for child in cluster._children.values()]
     assert len(daemons) == 5
     cluster.run("sbatch", "--output=/dev/null", "--wrap", "trap '' TERM; sleep 600 & wait")
-    cluster.wait(lambda: len(list(job_processes(cluster.slurm_conf))) >= 3, "the job's processes")
-    jobs = list(job_processes(cluster.slurm_conf))
+    cluster.wait(lambda: len(cluster.job_processes()) >= 3, "the job's processes")
+    jobs = cluster.job_processes()
     cluster.stop()
     everything = [process for process in (*daemons, *jobs) if process is not None]
     assert wait_gone(everything, 5) == []
