@@ -7,20 +7,12 @@ from collections import Counter, defaultdict
 
 from jobs.cluster.collect_log import plain_text
 from jobs.cluster.collect_points import OUTCOMES, STATES, CollectedPoint, Collection
-from jobs.cluster.table import arm_of
-from jobs.record import Record, Speedup, Timing
+from jobs.perf import perf_lines
 
 MAX_CHARS = 60_000
 """Review sites refuse comments of 65,536 characters and more."""
 
 _MAX_LISTED = 40
-_RECIPES = {
-    "mxfp8": "MXFP8",
-    "bf16": "BF16 again",
-    "fp8_current": "FP8 current",
-    "fp8_delayed": "FP8 delayed",
-    "fp8_block": "FP8 block",
-}
 
 
 def review_text(collection: Collection) -> str:
@@ -48,62 +40,6 @@ def result_text(collection: Collection) -> str:
     totals = collection.totals
     named = [f"{totals[name]} {name}" for name in OUTCOMES + STATES if totals[name]]
     return f"{', '.join(named) or 'nothing'} of {totals['planned']} planned"
-
-
-def perf_lines(point: CollectedPoint) -> list[str]:
-    """The times of one point as people paste them into reviews; none where nothing was timed.
-
-    Args:
-        point: A collected point.
-
-    Returns:
-        Lines of the form `BF16 fprop:  7.219 ms  (567397 tok/s)`.
-    """
-    record = point.record
-    if record is None or record.benchmark is None:
-        return []
-    recipe = str(point.asked("recipe.name") or "recipe")
-    recipe = _RECIPES.get(recipe, recipe)
-    benchmark = record.benchmark
-    emulated = any(arm.emulated for arm in benchmark.arms)
-    lines = [_perf_head(point, emulated=emulated)]
-    for direction in ("fprop", "bprop"):
-        shown = [
-            (name, timing)
-            for name, arm in (("BF16", "bf16"), (recipe, "recipe"))
-            if (timing := _timing(record, arm, direction)) is not None
-        ]
-        width = max((len(name) for name, _ in shown), default=0) + len(direction) + 2
-        for name, timing in shown:
-            title = f"{name} {direction}:"
-            shown_ms = timing.mean_ms if benchmark.statistic == "mean" else timing.median_ms
-            lines.append(
-                f"  {title:<{width}} {shown_ms:.3f} ms  ({timing.tokens_per_s:.0f} tok/s)"
-            )
-        lines += _speedup_line(direction, getattr(benchmark, f"{direction}_speedup"))
-    return lines
-
-
-def _perf_head(point: CollectedPoint, *, emulated: bool) -> str:
-    batch, seq_len = point.asked("shape.batch"), point.asked("shape.seq_len")
-    shape = point.asked("shape.name") or ""
-    tail = " (emulated: says nothing about hardware)" if emulated else ""
-    return f"[PERF] b={batch} s={seq_len}: {shape}{tail}".rstrip()
-
-
-def _speedup_line(direction: str, speedup: Speedup | None) -> list[str]:
-    if speedup is None:
-        return []
-    interval = f"[{speedup.low:.2f}, {speedup.high:.2f}]"
-    if speedup.claim == "emulated":
-        return [f"  {direction.capitalize()} speedup: none claimed (emulated)"]
-    word = "ratio of BF16 to itself" if speedup.claim == "noise" else "speedup"
-    return [f"  {direction.capitalize()} {word}: {speedup.ratio:.2f}x {interval}"]
-
-
-def _timing(record: Record, name: str, direction: str) -> Timing | None:
-    arm = arm_of(record, name)
-    return None if arm is None else (arm.fprop if direction == "fprop" else arm.bprop)
 
 
 def _environment(point: CollectedPoint) -> tuple[str, ...]:
@@ -155,7 +91,11 @@ def _facts(environment: tuple[str, ...], points: list[CollectedPoint]) -> str:
 
 
 def _times(points: list[CollectedPoint]) -> list[str]:
-    shown = [lines for point in points if (lines := perf_lines(point))]
+    shown = [
+        lines
+        for point in points
+        if point.record is not None and (lines := perf_lines(point.record))
+    ]
     if not shown:
         return []
     text = "\n".join("\n".join(lines) for lines in shown[:_MAX_LISTED])

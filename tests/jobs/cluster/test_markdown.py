@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from jobs.cluster.collect_points import CollectedPoint, Collection, Quote
-from jobs.cluster.markdown import MAX_CHARS, cell, perf_lines, review_text
+from jobs.cluster.markdown import MAX_CHARS, cell, review_text
+from jobs.perf import EMULATED_NOTE
 from jobs.record import Outcome
 from tests.jobs.cluster.fake_records import asked, record
 
@@ -52,10 +53,12 @@ def test_what_did_not_pass_is_listed_with_its_reason() -> None:
 
 
 def test_no_speedup_is_claimed_from_emulation_or_noise() -> None:
-    emulated = "\n".join(perf_lines(point(gpu="cpu")))
-    assert "emulated: says nothing about hardware" in emulated
+    emulated = review_text(Collection("s-1", [point(gpu="cpu")]))
     assert "none claimed" in emulated
-    assert "ratio of BF16 to itself" in "\n".join(perf_lines(point(recipe="bf16")))
+    assert EMULATED_NOTE in emulated
+    noise = review_text(Collection("s-1", [point(recipe="bf16")]))
+    assert "BF16 against itself" in noise
+    assert "speedup" not in noise
 
 
 @pytest.mark.parametrize("text", ["a|b", "<img src=x>", "@everyone", "`x`", "a\nb", "[x](y)"])
@@ -67,8 +70,8 @@ def test_a_cell_cannot_break_out(text: str) -> None:
 
 
 def test_text_with_fences_stays_inside_its_fence() -> None:
-    config = asked(shape__name="```\n# own heading")
-    left = record("p-1", config)
+    config = asked(shape__seq_len="```\n# own heading")
+    left = record("p-1", asked()).model_copy(update={"config": config})
     fenced = CollectedPoint("p-1", "s-1", config, "PASSED", record=left)
     assert "````text\n[PERF]" in review_text(Collection("s-1", [fenced]))
 
