@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from jobs.cluster.names import words_apart
 from jobs.record import Outcome, Record
 
 STATES = ("PLANNED", "PENDING", "RUNNING", "REQUEUED")
@@ -52,6 +54,7 @@ class CollectedPoint:
         command: What was typed.
         note: What sets this row apart from others, like "published, not measured here".
         partial: Whether `config` holds only part of what was asked: the rest is not known.
+        apart: What else sets it apart from the points beside it, as `named` finds it.
     """
 
     point_id: str
@@ -70,6 +73,7 @@ class CollectedPoint:
     command: str | None = None
     note: str = ""
     partial: bool = False
+    apart: str = ""
 
     def __post_init__(self) -> None:
         assert self.state in STATES + OUTCOMES, self.state
@@ -92,8 +96,24 @@ class CollectedPoint:
             for letter, key in (("b", "shape.batch"), ("s", "shape.seq_len"))
             if self.asked(key) is not None
         ]
-        words.append(self.asked("gpu.name"))
+        words += [self.asked("gpu.name"), self.apart or None]
         return " ".join(str(word) for word in words if word is not None) or self.point_id
+
+
+def named(points: Sequence[CollectedPoint]) -> list[CollectedPoint]:
+    """The points with labels that tell apart what was asked differently.
+
+    Args:
+        points: Points that are shown together.
+
+    Returns:
+        The same points in their order, each with `apart` set.
+    """
+    texts = words_apart([point.config for point in points])
+    return [
+        point if point.apart == text else replace(point, apart=text)
+        for point, text in zip(points, texts, strict=True)
+    ]
 
 
 @dataclass(frozen=True)
@@ -102,7 +122,7 @@ class Collection:
 
     Attributes:
         name: What it is called, and its folder's name.
-        points: Every planned point.
+        points: Every planned point, named so that its label tells it from the others.
         folder: Where its files lie; None: only read, not gathered.
         sweeps: What `sweep.json` held, by sweep.
         problems: Files that could not be used.
@@ -115,6 +135,9 @@ class Collection:
     sweeps: dict[str, dict[str, Any]] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
     job_ids: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "points", named(self.points))
 
     @property
     def totals(self) -> dict[str, int]:

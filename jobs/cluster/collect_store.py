@@ -46,7 +46,7 @@ def save_collection(collection: Collection) -> None:
 
 def _bare(point: CollectedPoint) -> dict[str, Any]:
     """The point without its record; by hand, for `asdict` copies the whole configuration."""
-    bare = {key: value for key, value in vars(point).items() if key != "record"}
+    bare = {key: value for key, value in vars(point).items() if key not in ("record", "apart")}
     return bare | {"evidence": [vars(quote) for quote in point.evidence]}
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from conf.plain import from_plain, to_plain
 from conf.schema import Point
 from jobs.cluster.collect_points import CollectedPoint
+from jobs.cluster.names import flat
 
 _MOST_SEARCHED = 60
 
@@ -109,15 +110,6 @@ def asked_key(config: dict[str, Any], ignore: Sequence[str] = ()) -> str:
         if not any(key == name or key.startswith(f"{name}.") for name in ignore)
     }
     return json.dumps(leaves, sort_keys=True, default=str)
-
-
-def flat(config: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Every leaf of a configuration with its dotted key."""
-    for name, value in config.items():
-        if isinstance(value, dict):
-            yield from flat(value, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}", value
 
 
 def _complete(config: dict[str, Any]) -> dict[str, Any]:

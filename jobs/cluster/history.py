@@ -11,10 +11,10 @@ import math
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import islice, pairwise
 from statistics import fmean, median
 
-from jobs.cluster.collect_points import CollectedPoint, Collection
+from jobs.cluster.collect_points import CollectedPoint, Collection, named
 from jobs.cluster.compare_load import moment
 from jobs.cluster.compare_match import asked_key, gpu_of
 from jobs.cluster.compare_metrics import Metric, metrics
@@ -88,8 +88,10 @@ def history(collections: Sequence[Collection], threshold: float = 0.02) -> list[
         changed first.
     """
     found: dict[tuple[str, str, str], list[Seen]] = defaultdict(list)
-    for collection in sorted(collections, key=moment):
-        for point in collection.points:
+    ordered = sorted(collections, key=moment)
+    points = iter(named([point for collection in ordered for point in collection.points]))
+    for collection in ordered:
+        for point in islice(points, len(collection.points)):
             if point.record is None or point.partial:
                 continue
             when = point.record.finished_at or ""

@@ -84,8 +84,9 @@ def _point_row(point: CollectedPoint, row: dict[str, Value]) -> PointRow:
     if row["job"] == "probe":  # it fingerprints the node: neither shape nor recipe is run
         shape, batch, recipe = "probe", "", show.NOTHING
     use = of("gate_use")
+    apart = f" {point.apart}" if point.apart else ""
     cells = [
-        Cell(f"{shape}{batch}", shape, point.point_id),
+        Cell(f"{shape}{batch}{apart}", shape, point.point_id),
         Cell(point.state, point.state, point.cause or ""),
         Cell(recipe, recipe, "emulated" if row["emulated"] else ""),
         Cell(gpu, gpu),
