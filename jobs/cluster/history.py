@@ -108,6 +108,28 @@ def history(collections: Sequence[Collection], threshold: float = 0.02) -> list[
     return sorted(series, key=lambda one: -len(one.changes))
 
 
+def why_nothing(collections: Sequence[Collection]) -> str:
+    """Why `history` follows nothing through these collections, in one line.
+
+    Args:
+        collections: What was given to it.
+
+    Returns:
+        The reason with what helps.
+    """
+    results = [
+        point.record.benchmark
+        for collection in collections
+        for point in collection.points
+        if point.record is not None and point.record.benchmark is not None
+    ]
+    if not results:
+        return "none of the collections holds a time"
+    if all(arm.emulated for result in results for arm in result.arms):
+        return "times of emulated arms are not followed; compare shows how their errors changed"
+    return "no point was timed twice on the same GPU with the same configuration"
+
+
 def change_points(values: Sequence[Seen], threshold: float) -> list[Change]:
     """Finds where a series changed for good.
 

@@ -10,6 +10,7 @@ from jobs.cluster.compare import Rules, exit_code
 from jobs.cluster.compare import compare as judge
 from jobs.cluster.compare_load import load_side, stored_collections
 from jobs.cluster.history import history as follow
+from jobs.cluster.history import why_nothing
 from jobs.cluster.plan import results_dir, runs_dir
 from jobs.cluster.report_text import counted
 from jobs.errors import UsageError
@@ -108,6 +109,9 @@ def history(config: verbs.History, call: Call) -> int:
         )
     series = follow(found, _rules(config.compare).threshold)
     out = screen.console()
+    if not series:
+        screen.say(out, f"Nothing to follow in {len(found)} collections: {why_nothing(found)}")
+        return 0
     history_show.show(series, out, every=config.every)
     page = history_show.write_history(series, results / "history")
     out.print(f"Written: {page}", markup=False, soft_wrap=True)

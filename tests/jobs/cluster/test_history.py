@@ -8,7 +8,7 @@ import pytest
 
 from jobs.cluster.collect_points import Collection
 from jobs.cluster.compare_verdict import Verdict
-from jobs.cluster.history import Series, history
+from jobs.cluster.history import Series, history, why_nothing
 from jobs.cluster.history_show import line, page
 from tests.jobs.cluster.runs import run
 
@@ -86,6 +86,14 @@ def test_gpus_are_series_of_their_own() -> None:
 def test_what_occurs_once_has_no_history() -> None:
     assert history([run()]) == []
     assert history([]) == []
+
+
+def test_why_nothing_is_followed_is_told() -> None:
+    emulated = [run(f"e-{day}", gpu="cpu", lengths=(4096,), day=day) for day in (1, 2)]
+    assert history(emulated) == []
+    assert "times of emulated arms are not followed" in why_nothing(emulated)
+    assert "timed twice" in why_nothing([run(), run("h", gpu="h200")])
+    assert "none of the collections holds a time" in why_nothing([])
 
 
 def test_a_steady_series_is_drawn_flat() -> None:

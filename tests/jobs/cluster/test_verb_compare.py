@@ -14,9 +14,16 @@ from tests.launcher import Launcher
 PUBLISHED = Path(__file__).parents[3] / "docs" / "results" / "published.json"
 
 
-def swept(launcher: Launcher, scale: float = 1.0, *, seed: int = 0, gather: bool = False) -> str:
+def swept(
+    launcher: Launcher,
+    scale: float = 1.0,
+    *,
+    seed: int = 0,
+    gather: bool = False,
+    gpu: str = "gb300",
+) -> str:
     """A finished sweep of one point; returns its id."""
-    config = asked(shape__seq_len=4096)
+    config = asked(gpu=gpu, shape__seq_len=4096)
     sweep = FakeSweep.plan(launcher.runs_dir, [config])
     job_id = str(100 + seed)
     sweep.submit(job_id, ["p-0000"], array=False)
@@ -75,6 +82,14 @@ def test_a_history_is_dated(launcher: Launcher) -> None:
     assert "6 series, 4 of them changed" in result.out
     assert (launcher.results_dir / "history" / "history.html").is_file()
     assert "0 of them changed" in launcher("history", "100", "101").out
+
+
+def test_a_history_of_emulated_runs_says_why_it_follows_nothing(launcher: Launcher) -> None:
+    names = [swept(launcher, seed=seed, gather=True, gpu="cpu") for seed in range(2)]
+    result = launcher("history", *names)
+    assert result.code == 0, result.err
+    assert "times of emulated arms are not followed" in result.out
+    assert not (launcher.results_dir / "history").exists()
 
 
 @pytest.mark.parametrize(
