@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 
@@ -35,6 +37,20 @@ def write_whole(path: Path, text: str) -> None:
         os.fsync(folder)
     finally:
         os.close(folder)
+
+
+@contextmanager
+def private_files() -> Iterator[None]:
+    """While it lasts, new files are 0600 and new folders 0700, whoever writes them.
+
+    A context and a decorator. It sets the process's umask, for libraries that write files by
+    themselves know no other way.
+    """
+    before = os.umask(0o077)
+    try:
+        yield
+    finally:
+        os.umask(before)
 
 
 def append_line(path: Path, line: str) -> None:

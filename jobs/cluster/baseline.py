@@ -13,6 +13,7 @@ from jobs.cluster.collect_store import load_collection, save_collection, write_i
 from jobs.cluster.compare_match import asked_key, gpu_of
 from jobs.cluster.table import asked_hash
 from jobs.errors import RecordError, UsageError
+from jobs.files import private_files
 from jobs.record import to_json
 
 FOLDER = "baselines"
@@ -36,6 +37,7 @@ class Saved:
     left_out: dict[str, int]
 
 
+@private_files()
 def save_baseline(
     collection: Collection, name: str, results_dir: Path, *, replace: bool = False
 ) -> Saved:

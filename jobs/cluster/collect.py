@@ -24,10 +24,12 @@ from jobs.cluster.markdown import review_text
 from jobs.cluster.states import TaskState
 from jobs.cluster.table import row
 from jobs.cluster.table_files import csv_text, json_text, write_parquet
+from jobs.files import private_files
 
 _LONGEST_NAME = 80
 
 
+@private_files()
 def collect(
     words: list[str],
     runs_dir: Path,

@@ -14,6 +14,7 @@ from jobs.cluster.compare_rows import ORDER, Row, as_json, headline, rows
 from jobs.cluster.compare_verdict import CONFIDENCE
 from jobs.cluster.markdown import cell
 from jobs.cluster.report_page import render_page
+from jobs.files import private_files
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -115,6 +116,7 @@ def markdown(comparison: Comparison) -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
+@private_files()
 def write_comparisons(comparisons: Sequence[Comparison], folder: Path) -> list[Path]:
     """Writes each comparison as a page, with Markdown and JSON beside it.
 

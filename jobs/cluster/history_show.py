@@ -12,6 +12,7 @@ from jobs.cluster.collect_store import write_if_changed
 from jobs.cluster.compare_show import MARKS, STYLES
 from jobs.cluster.history import Change, Series
 from jobs.cluster.report_page import render_page
+from jobs.files import private_files
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -65,6 +66,7 @@ def headline(series: Sequence[Series]) -> str:
     return f"{text.counted(len(series), 'series', 'series')}, {changed} of them changed"
 
 
+@private_files()
 def write_history(series: Sequence[Series], folder: Path) -> Path:
     """Writes the page and its JSON.
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import stat
+
 import pytest
 
 from jobs.record import Outcome
@@ -46,3 +49,18 @@ def test_what_was_written_is_named_and_what_is_damaged_too(launcher: Launcher) -
     assert "damaged: 14/p-0001/attempt-1/record.json: is no record" in result.out
     assert f"Collected: {launcher.results_dir / sweep.ledger.sweep_id}" in result.out
     assert "3 planned" in result.out
+
+
+def test_what_is_gathered_is_private_whatever_the_umask_is(launcher: Launcher) -> None:
+    sweep = passed_sweep(launcher.runs_dir)
+    (sweep.ledger.root / "14/p-0001/attempt-1/record.json").chmod(0o644)
+    before = os.umask(0o022)
+    try:
+        assert launcher("collect", "latest").code == 0
+        assert os.umask(0o022) == 0o022
+    finally:
+        os.umask(before)
+    found = [launcher.results_dir, *launcher.results_dir.rglob("*")]
+    assert {path.name for path in found} >= {"report.html", "points.parquet", "plots", "14"}
+    modes = {(path.is_dir(), stat.S_IMODE(path.stat().st_mode)) for path in found}
+    assert modes == {(True, 0o700), (False, 0o600)}
