@@ -3,7 +3,6 @@
 #   make run            the main job on the default: CPU, small shape, emulated MXFP8
 #   make test           the tests
 #   make check          lint, format and types, as CI runs them
-#   make faults         the long fault matrix on the test cluster
 #   make benchmarks     the figures of the README's table
 #   make lock           resolves the lock files anew
 #
@@ -15,26 +14,20 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3.14 python3; 
 	command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	2>/dev/null && { echo $$p; break; }; done)
 PIP_ARGS ?=
-LOCK_PINS := torch==2.13.0 triton==3.7.1
-LOCK_FLAGS := --quiet --strip-extras --no-emit-index-url --no-emit-trusted-host --no-emit-find-links \
-	--no-header --no-annotate --resolver=backtracking -c pins.txt
 BIN := $(VENV)/bin
 ARGS ?=
-LOCK_PINS := torch==2.13.0 triton==3.7.1
-LOCK_FLAGS := --quiet --strip-extras --no-emit-index-url --no-emit-trusted-host --no-emit-find-links \
-	--no-header --no-annotate --resolver=backtracking -c pins.txt
 WORKERS ?= 2
 # One thread a test process: the workers share the cores, and threads that wait for each other spin.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
 
-.PHONY: run test check format faults matrix benchmarks lock clean
+.PHONY: run test check format benchmarks lock clean
 .DEFAULT_GOAL := run
 
 run: $(VENV)/.run
 	$(BIN)/python launch.py $(ARGS)
 
 test: $(VENV)/.test
-	$(PYTEST) -m "not matrix and not gpu and not te" $(ARGS)
+	$(PYTEST) -m "not gpu and not te" $(ARGS)
 
 check: $(VENV)/.test
 	$(BIN)/ruff check .
@@ -45,11 +38,14 @@ format: $(VENV)/.test
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-matrix: $(VENV)/.test
-	$(PYTEST) -m matrix $(ARGS)
+# Not the GPU's: those are `python -m benchmarks.rope`, `.harness` and `.gpu_results`, on a GPU machine.
+benchmarks: $(VENV)/.test
+	$(BIN)/python -m benchmarks.login
+	$(BIN)/python -m benchmarks.collect
 
 $(VENV)/bin/python:
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or later must be there, found none; name one: make PYTHON=/path/to/python3.11" >&2; exit 2; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "PYTHON must be 3.11 or later, got $(PYTHON): $$($(PYTHON) --version 2>&1)" >&2; exit 2; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip
 

@@ -6,7 +6,9 @@ verb and the ids off the command line, lets Hydra compose what is left, and call
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+import io
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -16,12 +18,14 @@ from typing import Any
 
 from jobs.cluster.ask import Ask
 from jobs.cluster.command_line import Call, CommandLine, as_typed, parse
-from jobs.cluster.completion import FLAG_NAMES, completion
+from jobs.cluster.completion import FLAG_NAMES, completion, spell_choices
 from jobs.errors import JobError, UsageError
 
 CONFIG_PATH = str(Path(__file__).resolve().parent / "conf")
 USAGE_ERROR = 2
 INTERRUPTED = 130
+OLDEST_PYTHON = (3, 11)
+OWN_PACKAGES = ("conf", "jobs", "hydra_plugins", "mxfp8_attention")
 
 
 @dataclass(frozen=True)
@@ -80,6 +84,11 @@ def main(words: Sequence[str] | None = None) -> int:
         for line in str(error).splitlines():
             print(f"launch.py: {line}", file=sys.stderr)
         return USAGE_ERROR
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] in OWN_PACKAGES:
+            raise
+        print(f"launch.py: {_not_installed(str(error.name))}", file=sys.stderr)
+        return USAGE_ERROR
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
@@ -87,7 +96,16 @@ def main(words: Sequence[str] | None = None) -> int:
         return 0
 
 
+def _not_installed(package: str) -> str:
+    own = Path(__file__).resolve().parent / ".venv" / "bin" / "python"
+    remedy = f"use {own}" if own.exists() else "run `make run` once, which sets up .venv"
+    return f"{package} is not installed for {sys.executable}; {remedy}"
+
+
 def _main(words: list[str]) -> int:
+    if sys.version_info < OLDEST_PYTHON:
+        got = ".".join(map(str, sys.version_info[:3]))
+        raise UsageError(f"Python must be 3.11 or later, got {got} ({sys.executable})")
     takes_ids = {name: verb.takes_ids for name, verb in VERBS.items()}
     if set(FLAG_NAMES) & set(words):
         return _complete(words, takes_ids)
@@ -109,10 +127,14 @@ def _complete(words: list[str], takes_ids: dict[str, bool]) -> int:
         return 0
     os.environ.update(asked.variables)
     line = CommandLine(asked.verb, (), asked.words, shows_only=True, multirun=False)
+    offered = io.StringIO()
     try:
-        return _compose(line, Call(asked.verb, (), "", asked.words))
+        with contextlib.redirect_stdout(offered):
+            _compose(line, Call(asked.verb, (), "", asked.words))
     except UsageError:  # what is wrong with the line is told when it is run
         return 0
+    print(spell_choices(offered.getvalue()), end="")
+    return 0
 
 
 def _compose(line: CommandLine, call: Call) -> int:

@@ -196,6 +196,7 @@ def _cluster(cluster: Cluster) -> Iterator[str]:
             yield f"cluster.{name} must name an interpreter, got {python!r}"
     if cluster.scheduler is Scheduler.local:
         yield from _local(cluster)
+        yield from _for_a_scheduler(cluster)
 
 
 def _local(cluster: Cluster) -> Iterator[str]:
@@ -210,6 +211,23 @@ def _local(cluster: Cluster) -> Iterator[str]:
             "cluster.setup must be empty with a local cluster, got "
             f"{cluster.setup[0]!r}; type it into this shell instead"
         )
+
+
+_SCHEDULER_KEYS = (
+    *("partition", "account", "qos", "constraint", "gres", "gpus_per_node", "nodelist"),
+    *("exclude", "reservation", "dependency", "nice", "wckey"),
+)
+
+
+def _for_a_scheduler(cluster: Cluster) -> Iterator[str]:
+    """Keys that only a scheduler reads: set with a local cluster they would be lost silently."""
+    for name in _SCHEDULER_KEYS:
+        value = getattr(cluster, name)
+        if value is not None:
+            yield (
+                f"cluster.{name} must be null with a local cluster, got {value!r}; "
+                "use cluster=slurm"
+            )
 
 
 def _launch(launch: Launch) -> Iterator[str]:

@@ -56,8 +56,8 @@ def test_a_run_shows_its_record_and_where_it_lies(launcher: Launcher, tmp_path: 
     lines = result.out.splitlines()
     assert lines[0] == "[1/1] gpu=cpu shape=tiny recipe=mxfp8"
     assert "PASSED  told to be PASSED" in lines
-    assert lines[-2] == f"Records: {ledger.root}"
-    assert lines[-1].startswith("Next: python launch.py ")
+    where = lines.index(f"Records: {ledger.root}")
+    assert lines[where + 1].startswith(f"Next: python launch.py collect {ledger.sweep_id}")
     assert list(launcher.cwd.iterdir()) == []
 
 

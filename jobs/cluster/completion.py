@@ -10,7 +10,9 @@ import contextlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 
+from conf import choices
 from jobs.cluster.command_line import DEFAULT_VERB
 from jobs.cluster.flags import FLAGS, take_flag
 from jobs.cluster.ids import looks_like_target
@@ -19,6 +21,7 @@ from jobs.errors import UsageError
 FLAG_NAMES = ("-sc", "--shell-completion")
 SHELLS = ("bash", "fish", "zsh")
 _ACTIONS = ("install", "uninstall", "query")
+_ENUM_VALUE = re.compile(r"(?P<key>\S+)=(?P<kind>[A-Z]\w+)\.\w+")
 _PROGRAM = re.compile(r"\s*(?:\S*python[\d.]*\s+)?\S+")
 
 
@@ -78,6 +81,8 @@ def completion(
         suggestions = tuple(flag.name for flag in FLAGS if flag.name.startswith(partial))
     elif first and "=" not in partial and actions[0].startswith("query"):
         suggestions = tuple(name for name in verbs if name.startswith(partial))
+    elif named and verbs[verb] and "latest".startswith(partial):
+        suggestions = ("latest",)
     seen = " ".join(("python launch.py", *overrides, partial))
     return Completion(
         verb=verb,
@@ -101,3 +106,22 @@ def _apart(typed: Sequence[str]) -> tuple[list[str], list[str]]:
         elif not looks_like_target(word):
             overrides.append(word)
     return flags, overrides
+
+
+def spell_choices(offered: str) -> str:
+    """Offers every name of an enum where Hydra offers its present value, as Python prints it.
+
+    Args:
+        offered: Hydra's suggestions, `backend=Backend.emulated` among them.
+
+    Returns:
+        The same with `backend=te` and `backend=emulated` in its place.
+    """
+    return _ENUM_VALUE.sub(_each_name, offered)
+
+
+def _each_name(match: re.Match[str]) -> str:
+    kind = getattr(choices, match.group("kind"), None)
+    if not (isinstance(kind, type) and issubclass(kind, Enum)):
+        return match.group()
+    return "\n".join(f"{match.group('key')}={name}" for name in kind.__members__)

@@ -228,11 +228,14 @@ def sweeps(runs_dir: Path) -> list[Ledger]:
 
 
 def latest(runs_dir: Path) -> Ledger:
-    """The newest sweep; LedgerError where there is none."""
-    found = sweeps(runs_dir)
-    if not found:
-        raise LedgerError(f"no sweep in {runs_dir} yet; start one: python launch.py sweep")
-    return found[-1]
+    """The newest sweep, a doctor's probe left aside; LedgerError where there is none."""
+    for ledger in reversed(sweeps(runs_dir)):
+        try:
+            if ledger.info().verb != "doctor":
+                return ledger
+        except LedgerError:
+            return ledger  # damaged: whoever reads it says so
+    raise LedgerError(f"no sweep in {runs_dir} yet; start one: python launch.py sweep")
 
 
 def _rows(path: Path, kind: type[_Row], *, strict: bool) -> Iterator[_Row]:

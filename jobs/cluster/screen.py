@@ -157,6 +157,26 @@ def label(point: PlannedPoint) -> str:
     return " ".join(words)
 
 
+def common(points: Sequence[PlannedPoint]) -> str:
+    """What holds for every point, so that nobody takes a small shape for a large one."""
+    shown = (
+        ("gpu", "gpu", "name"),
+        ("shape", "shape", "name"),
+        ("s", "shape", "seq_len"),
+        ("b", "shape", "batch"),
+        ("recipe", "recipe", "name"),
+        ("backend", "backend", None),
+        ("tolerance", "tolerance", "name"),
+        ("benchmark", "benchmark", "name"),
+    )
+    words = []
+    for word, group, key in shown:
+        values = {str(p.config[group][key] if key else p.config[group]) for p in points}
+        if len(values) == 1:
+            words.append(f"{word}={values.pop()}")
+    return f"All points: {' '.join(words)}"
+
+
 def short(text: str, length: int = 100) -> str:
     """The first line of a text, cut at a length."""
     first = text.splitlines()[0] if text else ""

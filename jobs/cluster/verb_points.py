@@ -39,6 +39,7 @@ def plan(asks: Sequence[Ask], call: Call) -> int:
         runs = "yes" if point.unsupported is None else f"UNSUPPORTED: {point.unsupported}"
         shown.add_row(point.point_id, screen.label(point), runs)
     out.print(shown)
+    screen.say(out, screen.common(made.points))
     if made.config.cluster.scheduler is Scheduler.slurm and made.runnable:
         from jobs.cluster.show_plan import show_plan
 
@@ -91,6 +92,7 @@ def run_here(made: Plan, ledger: Ledger, call: Call) -> int:
         raise
     if not single:
         screen.show_points(ended, out)
+        screen.say(out, screen.common(made.points))
     _show_next(ledger, call, out)
     records = [record for _, record in ended]
     return exit_code(records, allow_unsupported=config.allow_unsupported)
@@ -98,9 +100,7 @@ def run_here(made: Plan, ledger: Ledger, call: Call) -> int:
 
 def _show_next(ledger: Ledger, call: Call, out: Console) -> None:
     screen.say(out, f"Records: {ledger.root}")
+    screen.say(out, f"Next: python launch.py collect {ledger.sweep_id}{call.places}")
     named = any(word.startswith("cluster=") for word in call.overrides)
-    if has_sbatch() and not named:
-        command = f"{call.command} cluster=slurm"
-    else:
-        command = f"python launch.py collect {ledger.sweep_id}{call.places}"
-    screen.say(out, f"Next: {command}")
+    if has_sbatch() and not named and call.verb in ("run", "sweep"):
+        screen.say(out, f"On the cluster: {call.command} cluster=slurm")

@@ -99,10 +99,11 @@ NAN, INFINITY, TE = math.nan, math.inf, Backend.te
             "gpu.compute_capability must read like \"10.3\", got 'sm100'",
         ),
         ({"gpu.memory_gib": -1.0}, "gpu.memory_gib must be greater than 0, got -1.0"),
-        ({"cluster.partition": "a\nb"}, "cluster.partition must be one line, got 'a\\nb'"),
+        ({"cluster.comment": "a\nb"}, "cluster.comment must be one line, got 'a\\nb'"),
         ({"cluster.env": {"1A": "x"}}, "cluster.env must name variables of letters, digits and _"),
         ({"cluster.python": " "}, "cluster.python must name an interpreter, got ' '"),
         ({"cluster.container.mounts": ["/a"]}, "cluster.container.mounts must read"),
+        ({"cluster.partition": "p"}, "cluster.partition must be null with a local cluster, got 'p'"),
         ({"cluster.container.image": "i"}, "cluster.container.image must be null with a local"),
         (
             {"cluster.setup": ["x"]},

@@ -104,6 +104,14 @@ def test_the_newest_sweep_is_the_latest_and_other_folders_are_left_alone(tmp_pat
     assert sweeps(tmp_path / "nowhere") == []
 
 
+def test_a_doctor_s_probe_is_not_the_latest_sweep(tmp_path: Path) -> None:
+    sweep = written(tmp_path)
+    probe = Ledger(tmp_path / "s-29990101-000000-abcdef")
+    probe.root.mkdir()
+    probe.write_plan(info(probe).model_copy(update={"verb": "doctor"}), POINTS)
+    assert latest(tmp_path).sweep_id == sweep.sweep_id
+
+
 def test_a_copy_elsewhere_reads_the_same(tmp_path: Path) -> None:
     made = written(tmp_path / "runs")
     copy = Ledger(tmp_path / "copy" / made.sweep_id)
