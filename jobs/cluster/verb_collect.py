@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from conf.verbs import Collect
 from jobs.cluster import screen
 from jobs.cluster.collect import collect as gather
-from jobs.cluster.collect_points import CollectedPoint, Collection
+from jobs.cluster.collect_show import show
 from jobs.cluster.command_line import Call
+from jobs.cluster.ledger import latest
 from jobs.cluster.local import has_sbatch
 from jobs.cluster.plan import results_dir, runs_dir
 from jobs.cluster.states import ask_states
 from jobs.errors import UsageError
-
-if TYPE_CHECKING:
-    from rich.text import Text
 
 
 def collect(config: Collect, call: Call) -> int:
@@ -40,35 +36,8 @@ def collect(config: Collect, call: Call) -> int:
         ask_states=ask_states if has_sbatch() else None,
         report=config.report,
     )
-    show(collection)
-    return collection.exit_code(allow_unsupported=config.allow_unsupported)
-
-
-def show(collection: Collection) -> None:
-    """Shows a table of every planned point, the totals, and where everything lies."""
     out = screen.console()
-    made = screen.table(
-        f"Collection {collection.name}",
-        *("point", "job", "what", "state", "fprop", "bprop", "reason"),
-        right=("fprop", "bprop"),
-    )
-    for point in collection.points:
-        made.add_row(*_cells(point))
-    out.print(made)
-    totals = ", ".join(f"{count} {name}" for name, count in collection.totals.items() if count)
-    out.print(totals, markup=False)
-    for problem in collection.problems:
-        out.print(f"damaged: {problem.file}: {problem.what}", markup=False, style="yellow")
-    report = collection.folder / "report.html" if collection.folder else None
-    out.print(f"Collected: {collection.folder}", markup=False, soft_wrap=True)
-    if report is not None and report.is_file():
-        out.print(f"Next: open {report}", markup=False, soft_wrap=True)
-
-
-def _cells(point: CollectedPoint) -> tuple[str | Text, ...]:
-    fprop, bprop = screen.ratios(point.record) if point.record else ("", "")
-    words = (f"{point.asked(key)}" for key in ("gpu.name", "shape.name", "recipe.name"))
-    what = " ".join((*words, f"s={point.asked('shape.seq_len')}"))
-    reason = screen.short(screen.harmless(point.reason))
-    state = screen.styled(point.state)
-    return point.point_id, point.job_id or "", what, state, fprop, bprop, reason
+    if "latest" in call.ids:
+        screen.say(out, f"latest is {latest(runs_dir(config)).sweep_id}")
+    show(collection, out)
+    return collection.exit_code(allow_unsupported=config.allow_unsupported)

@@ -49,6 +49,8 @@ def test_what_was_written_is_named_and_what_is_damaged_too(launcher: Launcher) -
     assert "damaged: 14/p-0001/attempt-1/record.json: is no record" in result.out
     assert f"Collected: {launcher.results_dir / sweep.ledger.sweep_id}" in result.out
     assert "3 planned" in result.out
+    assert "It holds: points.csv, points.parquet, points.json, junit.xml, review.md" in result.out
+    assert f"latest is {sweep.ledger.sweep_id}" in result.out
 
 
 def test_what_is_gathered_is_private_whatever_the_umask_is(launcher: Launcher) -> None:

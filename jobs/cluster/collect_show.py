@@ -1,0 +1,132 @@
+"""Shows a collection on a screen: a line a point, what holds for many said once below."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from jobs.cluster import screen
+from jobs.cluster.collect_points import CollectedPoint, Collection
+from jobs.perf import EMULATED_NOTE
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
+
+_FILES = (
+    *("report.html", "points.csv", "points.parquet", "points.json"),
+    *("junit.xml", "review.md", "plots"),
+)
+_SPEEDS = ("fprop", "bprop")
+_MOST_REASONS = 20
+_COLUMN_GAP = 3
+
+
+def show(collection: Collection, out: Console) -> None:
+    """Shows a table of every planned point, why they ended so, and where everything lies.
+
+    Args:
+        collection: What was gathered.
+        out: Where it goes, as `screen.console` makes it.
+    """
+    columns, notes = _columns(collection.points, out.width)
+    made = screen.table(screen.harmless(f"Collection {collection.name}"), *columns, right=_SPEEDS)
+    for cells in zip(*columns.values(), strict=True):
+        made.add_row(*_styled(columns, cells))
+    out.print(made)
+    for note in notes:
+        screen.say(out, note)
+    for line in reason_lines(collection.points):
+        screen.say(out, screen.short(line, 2 * out.width - 1))
+    totals = ", ".join(f"{count} {name}" for name, count in collection.totals.items() if count)
+    screen.say(out, totals)
+    for problem in collection.problems:
+        screen.say(out, f"damaged: {problem.file}: {problem.what}", style="yellow")
+    screen.say(out, f"Collected: {collection.folder}")
+    if collection.folder is not None:
+        held = [name for name in _FILES if (collection.folder / name).exists()]
+        screen.say(out, f"It holds: {', '.join(held)}")
+        if "report.html" in held:
+            screen.say(out, f"Next: open {collection.folder / 'report.html'}")
+
+
+def reason_lines(points: Sequence[CollectedPoint]) -> list[str]:
+    """Why points ended as they did, a line for each reason, those that did not pass first.
+
+    Args:
+        points: Collected points.
+
+    Returns:
+        Lines like `FAILED p-1: dx misses its gate` or `PASSED, 12 points: within tolerance`.
+    """
+    found: dict[tuple[str, str], list[CollectedPoint]] = defaultdict(list)
+    for point in points:
+        reason = point.reason.partition("\n")[0].removesuffix(EMULATED_NOTE).rstrip("; ")
+        if reason:
+            state = f"{point.state} ({point.cause})" if point.cause else point.state
+            found[state, screen.harmless(reason)].append(point)
+    ordered = sorted(found.items(), key=lambda item: item[0][0].startswith("PASSED"))
+    lines = []
+    for (state, reason), those in ordered[:_MOST_REASONS]:
+        who = f" {those[0].point_id}" if len(those) == 1 else f", {len(those)} points"
+        lines.append(f"{state}{who}: {reason}")
+    if len(ordered) > _MOST_REASONS:
+        lines.append(f"... and {len(ordered) - _MOST_REASONS} more reasons")
+    return lines
+
+
+def _columns(
+    points: Sequence[CollectedPoint], width: int
+) -> tuple[dict[str, list[str]], list[str]]:
+    """The columns that tell points apart and fit; what the others would say is said in notes."""
+    ratios = [screen.ratios(point.record) if point.record else ("", "") for point in points]
+    columns = {
+        "point": [point.point_id for point in points],
+        "job": [point.job_id or "" for point in points],
+        "what": [screen.harmless(point.label) for point in points],
+        "state": [point.state for point in points],
+        "fprop": [fprop for fprop, _ in ratios],
+        "bprop": [bprop for _, bprop in ratios],
+    }
+    notes = []
+    speeds = {cell for name in _SPEEDS for cell in columns[name]} - {"", "-"}
+    if speeds <= {"emulated"}:
+        for name in _SPEEDS:
+            del columns[name]
+    if "emulated" in speeds:
+        notes.append(EMULATED_NOTE)
+    jobs = set(columns["job"])
+    if len(points) > 1 and len(jobs) == 1:
+        notes += [f"All points: job {job}" for job in jobs if job]
+        del columns["job"]
+    if _width(columns) > width and len(points) > 1:
+        columns["what"], shared = _without_shared(columns["what"])
+        notes += [f"All points: {shared}"] if shared else []
+    if _width(columns) > width:
+        columns.pop("job", None)
+    return columns, notes
+
+
+def _width(columns: dict[str, list[str]]) -> int:
+    from rich.cells import cell_len
+
+    widths = (max(map(cell_len, [name, *cells])) for name, cells in columns.items())
+    return sum(widths) + _COLUMN_GAP * len(columns) + 1
+
+
+def _without_shared(labels: Sequence[str]) -> tuple[list[str], str]:
+    """Labels without the words that all of them hold, and those words."""
+    split = [label.split(" ") for label in labels]
+    shared = set(split[0]).intersection(*split[1:])
+    left = [" ".join(word for word in words if word not in shared) for words in split]
+    return left, " ".join(word for word in split[0] if word in shared)
+
+
+def _styled(names: Iterable[str], cells: Sequence[str]) -> list[Text]:
+    from rich.text import Text
+
+    return [
+        screen.styled(cell) if name == "state" else Text(cell)
+        for name, cell in zip(names, cells, strict=True)
+    ]
