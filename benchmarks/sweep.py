@@ -72,6 +72,7 @@ def measure(points: int, repeats: int, peer: Path | None) -> dict[str, Any]:
     Returns:
         Figures by name, seconds each.
     """
+    load = os.getloadavg()[0]  # of other work: figures from a busy machine say so
     ours: list[tuple[float, float]] = []
     theirs: list[float] = []
     statuses: list[float] = []
@@ -94,6 +95,7 @@ def measure(points: int, repeats: int, peer: Path | None) -> dict[str, Any]:
         "points": points,
         "repeats": repeats,
         "cores": os.cpu_count(),
+        "load_before": round(load, 1),
         "launch_s": round(until, 2),
         "after_last_sbatch_s": round(after, 2),
         "status_s": round(min(statuses), 2),
