@@ -159,6 +159,8 @@ class EdgeRow:
 def edge_rows(points: Sequence[CollectedPoint]) -> list[EdgeRow]:
     """Every gated tensor at its worst point.
 
+    BF16 is told once: where the recipe is BF16 itself, both arms are one and the same.
+
     Args:
         points: Collected points.
 
@@ -168,24 +170,27 @@ def edge_rows(points: Sequence[CollectedPoint]) -> list[EdgeRow]:
     found: dict[str, list[tuple[GateUse, CollectedPoint]]] = defaultdict(list)
     for point in points:
         validation = point.record.validation if point.record else None
+        is_bf16 = point.asked("recipe.name") == "bf16"
         for use in gate_uses(validation) if validation else []:
-            found[use.name].append((use, point))
-    worst = [max(uses, key=lambda pair: pair[0].use) for uses in found.values()]
-    worst.sort(key=lambda pair: -pair[0].use)
-    return [_edge_row(use, point, found[use.name]) for use, point in worst]
+            if not is_bf16:
+                found[use.name].append((use, point))
+            elif use.error.arm == "recipe":
+                found[f"{use.name} (bf16)"].append((use, point))
+    made = [_edge_row(name, uses) for name, uses in found.items()]
+    return [row for _, row in sorted(made, key=lambda pair: -pair[0])]
 
 
-def _edge_row(
-    use: GateUse, point: CollectedPoint, uses: list[tuple[GateUse, CollectedPoint]]
-) -> EdgeRow:
+def _edge_row(name: str, uses: list[tuple[GateUse, CollectedPoint]]) -> tuple[float, EdgeRow]:
+    """The worst of one tensor's uses, and how much of its gate that one uses."""
+    use, point = max(uses, key=lambda pair: pair[0].use)
     error = use.error
     high = show.number(error.gate_high)
     gate = f"at most {high}"
     if error.gate_low is not None:
         gate = f"{show.number(error.gate_low)} to {high}"
-    return EdgeRow(
+    return use.use, EdgeRow(
         point,
-        use.name,
+        name,
         use.quantity,
         show.number(use.value),
         gate,

@@ -11,6 +11,7 @@ import pytest
 from jobs.cluster.collect import collect
 from jobs.cluster.collect_points import OUTCOMES, STATES, CollectedPoint, Collection
 from jobs.cluster.report import write_report
+from jobs.cluster.report_tables import edge_rows
 from tests.jobs.cluster.demo_ledger import HOSTILE, demo_sweep
 from tests.jobs.cluster.fake_ledger import passed_sweep
 from tests.jobs.cluster.fake_records import asked, record
@@ -169,3 +170,18 @@ def test_writing_again_changes_no_file(tmp_path: Path) -> None:
     assert before == {
         path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()
     }
+
+
+def test_a_tensor_in_bf16_is_listed_once() -> None:
+    points = [
+        CollectedPoint(f"p-{recipe}", "s", config, "PASSED", record=record("p", config))
+        for recipe in ("bf16", "mxfp8")
+        for config in [asked(recipe)]
+    ]
+    both = {row.tensor: row for row in edge_rows(points)}
+    assert both["dx"].point.point_id == "p-mxfp8"
+    assert (both["dx"].gated, both["dx (bf16)"].gated) == (1, 2)
+    alone = [row.tensor for row in edge_rows(points[:1])]
+    assert "dx (bf16)" in alone
+    assert all(name.endswith(" (bf16)") for name in alone)
+    assert len(alone) == len(set(alone))
