@@ -8,12 +8,14 @@ child of its own, so that a CUDA fault, an OOM kill or a `sys.exit` costs that p
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import json
 import os
 import signal
 import subprocess
+import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,7 @@ from typing import Any
 from jobs.cluster.death import Seen, oom_kills, record_of_death
 from jobs.files import new_attempt, write_whole
 
+_PR_SET_PDEATHSIG = 1  # linux/prctl.h
 GRACE_S = 10.0
 # A signal to the whole job reaches the child and this process in any order.
 _SETTLE_S = 1.0
@@ -129,6 +132,7 @@ def _watch(command: list[str], child: Child, attempt: Path, log: Any, seen: Seen
             # `-m` looks into the working directory first: a folder `jobs` there would be run.
             cwd=attempt,
             start_new_session=True,
+            preexec_fn=_die_with(os.getpid()),
         )
     except OSError as error:
         seen.launch_error = f"{command[0]}: {error.strerror}"
@@ -153,6 +157,24 @@ def _watch(command: list[str], child: Child, attempt: Path, log: Any, seen: Seen
             status, _ = _end(process)
             seen.returncode = os.waitstatus_to_exitcode(status)
         raise
+
+
+def _die_with(parent: int) -> Callable[[], None] | None:
+    """What makes a child end when its parent dies, by whatever signal; None where Linux is not.
+
+    Without it the node process of a killed `launch.py` runs on, and its record comes after the
+    one of the attempt that `resume` made in its place.
+    """
+    if not sys.platform.startswith("linux"):
+        return None
+    prctl = ctypes.CDLL(None).prctl  # loaded before the fork: the child may only call it
+
+    def tie() -> None:
+        prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:  # it died in between
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    return tie
 
 
 def _wait(process: subprocess.Popen[bytes], limit_s: float | None) -> tuple[int, int, Any]:
