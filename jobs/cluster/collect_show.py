@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from jobs.cluster import screen
@@ -100,23 +100,31 @@ def _columns(
     if len(points) > 1 and len(jobs) == 1:
         notes += [f"All points: job {job}" for job in jobs if job]
         del columns["job"]
-    if _width(columns) > width and len(points) > 1:
-        columns["what"], shared = _without_shared(columns["what"])
+    if table_width(columns) > width and len(points) > 1:
+        columns["what"], shared = without_shared(columns["what"])
         notes += [f"All points: {shared}"] if shared else []
-    if _width(columns) > width:
+    if table_width(columns) > width:
         columns.pop("job", None)
     return columns, notes
 
 
-def _width(columns: dict[str, list[str]]) -> int:
+def table_width(columns: Mapping[str, Sequence[str]]) -> int:
+    """How wide `screen.table` draws these columns where nothing is folded, in cells."""
     from rich.cells import cell_len
 
     widths = (max(map(cell_len, [name, *cells])) for name, cells in columns.items())
     return sum(widths) + _COLUMN_GAP * len(columns) + 1
 
 
-def _without_shared(labels: Sequence[str]) -> tuple[list[str], str]:
-    """Labels without the words that all of them hold, and those words."""
+def without_shared(labels: Sequence[str]) -> tuple[list[str], str]:
+    """Labels without the words that all of them hold, and those words.
+
+    Args:
+        labels: At least one label.
+
+    Returns:
+        The labels' other words, and the shared ones in the first label's order.
+    """
     split = [label.split(" ") for label in labels]
     shared = set(split[0]).intersection(*split[1:])
     left = [" ".join(word for word in words if word not in shared) for words in split]

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from jobs.cluster.collect_show import table_width, without_shared
 from jobs.cluster.collect_store import write_if_changed
 from jobs.cluster.compare import Comparison
 from jobs.cluster.compare_match import Unmatched
@@ -46,18 +47,21 @@ def show(comparison: Comparison, out: Console, *, every: bool = False) -> None:
     from jobs.cluster import screen
 
     name = f"{comparison.first} and then {comparison.second}"
+    told = [row for row in rows(comparison) if every or row.verdict != "SAME"]
+    shown = told if every else told[:_MOST_ROWS]
+    columns, shared = _columns(shown, out.width)
     made = screen.table(
         f"{screen.harmless(name)}, threshold {100 * comparison.rules.threshold:g} %",
-        *("verdict", "point", "metric", "first", "second", "change", "interval", "note"),
+        *("verdict", *columns),
         right=("first", "second", "change", "interval"),
     )
-    told = [row for row in rows(comparison) if every or row.verdict != "SAME"]
-    for row in told if every else told[:_MOST_ROWS]:
-        words = (row.label, row.metric, row.first, row.second, row.change, row.interval, row.note)
+    for row, cells in zip(shown, zip(*columns.values(), strict=True), strict=True):
         verdict = Text(f"{MARKS[row.verdict]} {row.verdict}", style=STYLES[row.verdict])
-        made.add_row(verdict, *(Text(screen.harmless(word)) for word in words))
+        made.add_row(verdict, *(Text(cell) for cell in cells))
     if told:
         out.print(made)
+    if shared:
+        out.print(f"All points: {shared}", markup=False)
     if not every and len(told) > _MOST_ROWS:
         out.print(f"... and {len(told) - _MOST_ROWS} more", markup=False)
     _show_differences(comparison, out)
@@ -69,6 +73,28 @@ def show(comparison: Comparison, out: Console, *, every: bool = False) -> None:
             rest = len(lost) - _MOST_UNMATCHED
             out.print(f"only in the {side}: {rest} more", markup=False, style="yellow")
     out.print(headline(comparison), markup=False, style="bold")
+
+
+def _columns(told: Sequence[Row], width: int) -> tuple[dict[str, list[str]], str]:
+    """The columns that say something; what all points share apart where there is little room."""
+    from jobs.cluster import screen
+
+    names = ("point", "metric", "first", "second", "change", "interval", "note")
+    table = [
+        (row.label, row.metric, row.first, row.second, row.change, row.interval, row.note)
+        for row in told
+    ]
+    columns = {
+        name: [screen.harmless(words[place]) for words in table]
+        for place, name in enumerate(names)
+        if place < 2 or any(words[place] for words in table)
+    }
+    if len(set(columns["point"])) < 2:
+        return columns, ""
+    if table_width({"verdict": ["= UNCLEAR"], **columns}) <= width:
+        return columns, ""
+    columns["point"], shared = without_shared(columns["point"])
+    return columns, shared
 
 
 def _show_differences(comparison: Comparison, out: Console) -> None:
