@@ -92,7 +92,7 @@ def _facts(environment: tuple[str, ...], points: list[CollectedPoint]) -> str:
 
 def _times(points: list[CollectedPoint]) -> list[str]:
     shown = [
-        lines
+        [point.label, *lines]
         for point in points
         if point.record is not None and (lines := perf_lines(point.record))
     ]

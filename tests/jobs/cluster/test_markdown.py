@@ -32,7 +32,7 @@ def test_the_block_holds_what_a_reviewer_asks_for() -> None:
         "| Result | 1 PASSED |",
     ):
         assert line in text
-    assert "[PERF] b=1 s=4096:" in text
+    assert "mxfp8 dsv3 b=1 s=4096 gb300\n[PERF] b=1 s=4096:" in text
 
 
 def test_two_cudnns_are_both_named() -> None:
@@ -70,10 +70,12 @@ def test_a_cell_cannot_break_out(text: str) -> None:
 
 
 def test_text_with_fences_stays_inside_its_fence() -> None:
-    config = asked(shape__seq_len="```\n# own heading")
-    left = record("p-1", asked()).model_copy(update={"config": config})
+    config = asked(shape__name="```\n# own heading")
+    left = record("p-1", config)
     fenced = CollectedPoint("p-1", "s-1", config, "PASSED", record=left)
-    assert "````text\n[PERF]" in review_text(Collection("s-1", [fenced]))
+    text = review_text(Collection("s-1", [fenced]))
+    start, end = text.index("````text\n"), text.rindex("\n````")
+    assert start < text.index("# own heading") < text.index("[PERF]") < end
 
 
 def test_a_thousand_points_fit_a_comment() -> None:
