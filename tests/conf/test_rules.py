@@ -103,7 +103,7 @@ NAN, INFINITY, TE = math.nan, math.inf, Backend.te
         ({"cluster.env": {"1A": "x"}}, "cluster.env must name variables of letters, digits and _"),
         ({"cluster.python": " "}, "cluster.python must name an interpreter, got ' '"),
         ({"cluster.container.mounts": ["/a"]}, "cluster.container.mounts must read"),
-        ({"cluster.partition": "p"}, "cluster.partition must be null with a local cluster, got 'p'"),
+        ({"cluster.partition": "p"}, "cluster.partition must be null with a local"),
         ({"cluster.container.image": "i"}, "cluster.container.image must be null with a local"),
         (
             {"cluster.setup": ["x"]},
