@@ -16,8 +16,8 @@ from torch import Tensor
 
 from conf.schema import Shape
 
-# Bounds each FP32 temporary to 64 MiB.
-_PIECE_ELEMENTS = 1 << 24
+# Bounds each temporary, at most FP64, to 64 MiB.
+_PIECE_ELEMENTS = 1 << 23
 
 
 @dataclass(frozen=True)
@@ -196,16 +196,21 @@ def _accumulate(
     """Add a view whose first axis is that of the sums."""
     for a, r in _pieces(actual, reference):
         error = a - r
-        sums.error += error.square().sum(dim=1, dtype=torch.float64)
-        sums.reference += r.square().sum(dim=1, dtype=torch.float64)
-        sums.actual += float(a.square().sum(dtype=torch.float64))
-        sums.product += float((a * r).sum(dtype=torch.float64))
+        sums.error += _squares(error)
+        sums.reference += _squares(r)
+        sums.actual += float(_squares(a).sum())
+        sums.product += float(a.to(torch.float64).mul_(r).sum())
         magnitude = error.abs()
         sums.max_abs = _larger(sums.max_abs, float(magnitude.amax()))
         sums.nonfinite += int((~a.isfinite()).sum())
         if bounds is not None:
             inside = magnitude <= bounds[0] + bounds[1] * r.abs()
             sums.outside += int((~inside).sum())
+
+
+def _squares(piece: Tensor) -> Tensor:
+    """Each row's sum of squares; squared in FP64, because FP32 squares below 1e-23 vanish."""
+    return torch.linalg.vector_norm(piece, dim=1, dtype=torch.float64).square()
 
 
 def _pieces(actual: Tensor, reference: Tensor) -> Iterator[tuple[Tensor, Tensor]]:

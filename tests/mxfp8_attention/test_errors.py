@@ -138,3 +138,12 @@ def test_tensors_that_do_not_fit_are_refused() -> None:
         tensor_errors("out", torch.zeros(3, 2), torch.zeros(2, 3), SHAPE)
     with pytest.raises(ValueError, match="same tensors, got dx from one alone"):
         step_errors({"out": torch.zeros(1)}, {"out": torch.zeros(1), "dx": torch.zeros(1)}, SHAPE)
+
+
+@pytest.mark.parametrize("scale", [1e-42, 1e-30, 1e30])
+def test_an_error_does_not_depend_on_the_tensors_scale(scale: float) -> None:
+    """Squared in FP32, these would vanish or overflow."""
+    ones = torch.ones(4, 1, 64) * scale
+    found = tensor_errors("out", ones * 2, ones, tiny())
+    assert found.rel_l2 == pytest.approx(1.0, rel=1e-3)
+    assert found.cosine == pytest.approx(1.0)
