@@ -7,6 +7,7 @@ computed on the node, from other seeds than the point's own.
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -170,6 +171,7 @@ def _expected(errors: Sequence[TensorErrors]) -> Expected:
 
 def _mean_and_deviation(values: Sequence[float]) -> tuple[float, float]:
     mean = statistics.fmean(values)
-    if mean == 0 or len(values) == 1:
+    # A reference of zeros makes it infinite, NaN in an arm NaN; stdev raises on both.
+    if mean == 0 or not math.isfinite(mean) or len(values) == 1:
         return mean, 0.0
     return mean, statistics.stdev(values) / mean

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -21,7 +22,13 @@ from mxfp8_attention.emulation import EmulatedPath
 from mxfp8_attention.errors import step_errors
 from mxfp8_attention.gates import RECIPE_ARM, failures, judge
 from mxfp8_attention.model import make_case
-from mxfp8_attention.predictions import other_seeds, predict, predict_recipes, stored
+from mxfp8_attention.predictions import (
+    _mean_and_deviation,
+    other_seeds,
+    predict,
+    predict_recipes,
+    stored,
+)
 from mxfp8_attention.reference import ReferencePath
 from mxfp8_attention.stages import stage_errors, staged_step
 from tests.mxfp8_attention.small_shapes import tiny
@@ -108,3 +115,9 @@ def missed(shape: Shape, seed: int) -> list[str]:
 @pytest.mark.parametrize("seed", range(2000, 2006))
 def test_a_sound_arm_passes_with_any_seed(projection: Projection, seed: int) -> None:
     assert missed(replace(TINY, projection=projection), seed) == []
+
+
+@pytest.mark.parametrize("value", [math.inf, math.nan])
+def test_a_value_that_is_not_finite_is_predicted_as_such(value: float) -> None:
+    mean, deviation = _mean_and_deviation([0.1, value, 0.1])
+    assert (str(mean), deviation) == (str(value), 0.0)
