@@ -10,6 +10,7 @@ import contextlib
 import importlib
 import io
 import os
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -78,6 +79,8 @@ def main(words: Sequence[str] | None = None) -> int:
         The exit code: 0, 1, 2, 3 or 130, as DESIGN.md says.
     """
     words = list(sys.argv[1:] if words is None else words)
+    if sys.stdout is None:  # closed by whoever started it: what is shown decides nothing
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - lives as long as the process
     try:
         return _main(words)
     except JobError as error:
@@ -94,6 +97,10 @@ def main(words: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        print(f"launch.py: {where}{error.strerror or error}", file=sys.stderr)
+        return USAGE_ERROR
 
 
 def _not_installed(package: str) -> str:
@@ -173,5 +180,13 @@ def _compose(line: CommandLine, call: Call) -> int:
     return verb.load()(asked, call)
 
 
+def _interrupt(_signal: int, _frame: object) -> None:
+    raise KeyboardInterrupt
+
+
 if __name__ == "__main__":
+    # A batch system or a closing terminal ends a verb as Ctrl-C does: recorded, and told so.
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, _interrupt)
     sys.exit(main())

@@ -257,3 +257,31 @@ def test_the_ledger_is_its_owner_s_unless_shared(
 ) -> None:
     assert launcher(f"cluster.python={install(tmp_path)}", *words).code == 0
     assert launcher.ledger().root.stat().st_mode & 0o777 == mode
+
+
+def test_a_closed_pipe_ends_no_sweep(launcher: Launcher, tmp_path: Path) -> None:
+    words = ["sweep", f"cluster.python={install(tmp_path)}", "grid=none", "shape.seq_len=128,256"]
+    command = [sys.executable, str(ROOT / "launch.py"), *words, f"runs_dir={launcher.runs_dir}"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.wait(60) == 0
+    assert len(launcher.records()) == 2
+
+
+def test_a_term_signal_is_recorded_as_cancelled(launcher: Launcher, tmp_path: Path) -> None:
+    node = install(tmp_path, {128: "hang"})
+    words = ["run", f"cluster.python={node}", f"runs_dir={launcher.runs_dir}"]
+    command = [sys.executable, str(ROOT / "launch.py"), *words]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith("[1/1]")
+        deadline = time.monotonic() + 30
+        while not list(launcher.runs_dir.rglob("hanging")):
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        process.terminate()
+        assert process.wait(60) == 130
+    (record,) = launcher.records()
+    assert record.cause is Cause.cancelled

@@ -17,10 +17,10 @@ from omegaconf.errors import (
     OmegaConfBaseException,
     ValidationError,
 )
-from yaml import MarkedYAMLError  # type: ignore[import-untyped] # PyYAML has no types
+from yaml import MarkedYAMLError, YAMLError  # type: ignore[import-untyped] # PyYAML has no types
 
 # What composing raises for a user's mistake; Hydra's ValueError is one of a few, told apart below.
-REFUSALS = (HydraException, OmegaConfBaseException, MarkedYAMLError, ValueError)
+REFUSALS = (HydraException, OmegaConfBaseException, YAMLError, RecursionError, ValueError)
 
 _KINDS = {
     "Integer": "be an integer",
@@ -60,6 +60,9 @@ def one_line(error: Exception, words: Sequence[str] = ()) -> str:
         return _refused(error, None)
     if isinstance(error, MarkedYAMLError):
         return _no_yaml(error)
+    if isinstance(error, YAMLError | RecursionError):
+        reason = str(error).splitlines()[0] if str(error) else "it refers to itself"
+        return f"a configuration file must be YAML, got: {reason}"
     if isinstance(error, ValueError):
         return _no_name(error, words)
     return _composition(error)

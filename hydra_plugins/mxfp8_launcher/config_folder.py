@@ -30,7 +30,10 @@ def user_config_folder() -> Path | None:
         return Path(named).expanduser()
     home = os.environ.get("XDG_CONFIG_HOME") or "~/.config"
     folder = Path(home).expanduser() / "mxfp8-attention"
-    return folder if folder.is_dir() else None
+    try:
+        return folder if folder.is_dir() else None
+    except OSError:  # a home that may not be looked into holds no choices
+        return None
 
 
 class UserConfigFolder(SearchPathPlugin):

@@ -224,7 +224,15 @@ def sweeps(runs_dir: Path) -> list[Ledger]:
     except OSError:
         return []
     ledgers = (Ledger(runs_dir / name) for name in names if _SWEEP_ID.fullmatch(name))
-    return [ledger for ledger in ledgers if ledger.sweep_json.is_file()]
+    return [ledger for ledger in ledgers if _is_whole(ledger)]
+
+
+def _is_whole(ledger: Ledger) -> bool:
+    """Whether its plan was written; another user's private sweep is left alone too."""
+    try:
+        return ledger.sweep_json.is_file() and os.access(ledger.sweep_json, os.R_OK)
+    except OSError:
+        return False
 
 
 def latest(runs_dir: Path) -> Ledger:

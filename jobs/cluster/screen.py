@@ -35,11 +35,11 @@ def console(*, stderr: bool = False) -> Console:
 
     Square brackets are text: a key's list or a library's words must not be read as markup.
     """
-    from rich.console import Console
+    from jobs.cluster.terminal import Screen
 
     stream = sys.stderr if stderr else sys.stdout
     width = None if stream.isatty() else PIPE_WIDTH
-    return Console(
+    return Screen(
         stderr=stderr, width=width, highlight=False, soft_wrap=False, emoji=False, markup=False
     )
 

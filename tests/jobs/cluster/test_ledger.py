@@ -186,3 +186,20 @@ def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(LedgerError, match="runs_dir must be a folder that can be written, got"):
         Ledger.create(tmp_path / "file" / "runs")
+
+
+def test_a_sweep_that_cannot_be_read_is_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine = written(tmp_path)
+    other = tmp_path / "s-29990101-000000-abcdef"
+    other.mkdir()
+    asked = Path.is_file
+
+    def refused(path: Path) -> bool:  # as the kernel does for another user's 0700 folder
+        if path.parent == other:
+            raise PermissionError(13, "Permission denied", str(path))
+        return asked(path)
+
+    monkeypatch.setattr(Path, "is_file", refused)
+    assert [ledger.sweep_id for ledger in sweeps(tmp_path)] == [mine.sweep_id]
