@@ -14,6 +14,8 @@ from jobs.record import Outcome, Record
 STATES = ("PLANNED", "PENDING", "RUNNING", "REQUEUED")
 """What a point can be before it has an outcome."""
 
+PLAN_NAME = "plan.jsonl"
+
 OUTCOMES = tuple(outcome.value for outcome in Outcome)
 
 
@@ -147,11 +149,18 @@ class Collection:
             name: counts.get(name, 0) for name in OUTCOMES + STATES
         }
 
+    @property
+    def plan_damaged(self) -> bool:
+        """Whether a plan could not be read whole: points may be missing that nobody can name."""
+        files = (problem.file.rpartition("/")[2] for problem in self.problems)
+        return any(name.partition(":")[0] in (PLAN_NAME, "sweep.json") for name in files)
+
     def exit_code(self, *, allow_unsupported: bool = False) -> int:
-        """0: every point PASSED; 1: some FAILED or ERROR; 3: UNSUPPORTED or not finished."""
+        """0: all PASSED; 1: some FAILED or ERROR; 3: UNSUPPORTED, unfinished, plan damaged."""
         totals = self.totals
         if totals["FAILED"] or totals["ERROR"]:
             return 1
         unfinished = sum(totals[state] for state in STATES)
         unsupported = 0 if allow_unsupported else totals["UNSUPPORTED"]
-        return 3 if unfinished or unsupported or not self.points else 0
+        incomplete = unfinished or self.plan_damaged or not self.points
+        return 3 if incomplete or unsupported else 0

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from jobs.cluster.collect_points import Problem
+from jobs.cluster.collect_points import PLAN_NAME, Problem
 from jobs.cluster.ledger import JobLine, PlannedPoint, SweepInfo
 from jobs.errors import RecordError
 from jobs.record import MAX_RECORD_BYTES, Record, Started, read_record
@@ -87,9 +87,10 @@ def read_sweep(folder: Path) -> FoundSweep:
     """
     sweep = FoundSweep(folder.name, folder)
     _read_info(sweep)
-    for planned in _rows(sweep, "plan.jsonl", PlannedPoint):
+    for planned in _rows(sweep, PLAN_NAME, PlannedPoint):
         if _is_name(planned.point_id):
             sweep.planned[planned.point_id] = planned
+    _compare_count(sweep)
     for line in _rows(sweep, "jobs.jsonl", JobLine):
         for index, point_ids in line.tasks.items():
             alone = len(line.tasks) == 1 and index == "0"
@@ -122,6 +123,15 @@ def _read_info(sweep: FoundSweep) -> None:
         return
     if _is_name(sweep.info.sweep_id):
         sweep.sweep_id = sweep.info.sweep_id
+
+
+def _compare_count(sweep: FoundSweep) -> None:
+    """Names a plan that lost lines; one whose lines are damaged, or missing, is named already."""
+    named = any(problem.file.startswith(PLAN_NAME) for problem in sweep.problems)
+    if sweep.info is None or named or len(sweep.planned) == sweep.info.points:
+        return
+    what = f"plans {len(sweep.planned)} points, but sweep.json says points: {sweep.info.points}"
+    sweep.problems.append(Problem(PLAN_NAME, what))
 
 
 def _rows(sweep: FoundSweep, name: str, kind: type[Row]) -> Iterator[Row]:
@@ -194,11 +204,19 @@ def _record(sweep: FoundSweep, path: Path) -> tuple[Record | None, str | None]:
     if not _is_ours(sweep, path):
         return None, sweep.problems[-1].what
     try:
-        return read_record(path), None
+        record = read_record(path)
+        check_owner(record, path.parent.parent.name)
+        return record, None
     except RecordError as error:
         what = str(error).removeprefix(f"{path} ")
         sweep.problems.append(Problem(_inside(sweep, path), what))
         return None, what
+
+
+def check_owner(record: Record, point_id: str) -> None:
+    """RecordError where a record is another point's, as after a folder was copied over one."""
+    if record.identity.point_id != point_id:
+        raise RecordError(f"is the record of {record.identity.point_id!r}, not of {point_id!r}")
 
 
 def _config_from(sweep: FoundSweep, point_id: str) -> dict[str, Any]:

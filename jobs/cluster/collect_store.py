@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from jobs.cluster.collect_points import CollectedPoint, Collection, Problem
+from jobs.cluster.collect_read import check_owner
 from jobs.errors import RecordError
 from jobs.files import write_whole
 from jobs.record import read_record
@@ -84,7 +85,9 @@ def load_collection(folder: Path) -> Collection:
         record = None
         if point.record_file is not None:
             try:
-                record = read_record(_inside(folder, point.record_file))
+                held_record = read_record(_inside(folder, point.record_file))
+                check_owner(held_record, point.point_id)
+                record = held_record
             except RecordError as error:
                 problems.append(Problem(point.record_file, str(error)))
         loaded.append(dataclasses.replace(point, record=record))

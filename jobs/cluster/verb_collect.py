@@ -22,7 +22,8 @@ def collect(config: Collect, call: Call) -> int:
         call: The ids.
 
     Returns:
-        0 if every point PASSED, 1 if one FAILED or is an ERROR, else 3.
+        0 if every planned point PASSED, 1 if one FAILED or is an ERROR, else 3, also where a
+        plan could not be read whole.
 
     Raises:
         UsageError: No id, or one that names nothing.

@@ -11,6 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from jobs.cluster.collect import collect
+from jobs.cluster.collect_points import Collection, Problem
+from jobs.cluster.collect_store import load_collection
 from jobs.cluster.compare import compare
 from jobs.cluster.compare_show import page
 from jobs.cluster.ledger import Ledger
@@ -108,6 +110,70 @@ def test_a_file_with_any_bytes_anywhere(
         assert_counted(ledger)
     finally:
         path.write_bytes(good)
+
+
+def gathered(ledger: Ledger) -> Collection:
+    return collect(
+        [f"{ledger.root}/"], ledger.root.parent, ledger.root.parent.parent / "out", report=False
+    )
+
+
+def test_a_plan_that_lost_a_line_is_named_and_never_ends_with_0(tmp_path: Path) -> None:
+    ledger = passed_sweep(tmp_path / "runs").ledger
+    assert gathered(ledger).exit_code() == 0
+    lines = ledger.plan_jsonl.read_text().splitlines(keepends=True)
+    ledger.plan_jsonl.write_text("".join(lines[:-1]))
+    found = gathered(ledger)
+    what = f"plans {len(lines) - 1} points, but sweep.json says points: {len(lines)}"
+    assert found.problems == [Problem("plan.jsonl", what)]
+    assert found.exit_code() == 3
+    assert found.folder is not None
+    assert load_collection(found.folder).exit_code() == 3
+
+
+@pytest.mark.parametrize("name", ["plan.jsonl", "sweep.json"])
+@pytest.mark.parametrize("text", ["{\n", None], ids=["damaged", "missing"])
+def test_a_plan_that_cannot_be_read_whole_never_ends_with_0(
+    tmp_path: Path, name: str, text: str | None
+) -> None:
+    ledger = passed_sweep(tmp_path / "runs").ledger
+    path = ledger.root / name
+    if text is None:
+        path.unlink()
+    else:
+        path.write_text(path.read_text() + text)
+    found = gathered(ledger)
+    assert [problem.file.partition(":")[0] for problem in found.problems] == [name]
+    assert found.exit_code() == 3
+
+
+def test_a_damaged_plan_is_told_of_the_sweep_it_belongs_to(tmp_path: Path) -> None:
+    one, other = (passed_sweep(tmp_path / "runs").ledger for _ in range(2))
+    other.plan_jsonl.write_text(other.plan_jsonl.read_text() + "{\n")
+    words = [f"{one.root}/", f"{other.root}/"]
+    found = collect(words, tmp_path / "runs", tmp_path / "out", report=False)
+    assert [problem.file.partition(":")[0] for problem in found.problems] == [
+        f"{other.sweep_id}/plan.jsonl"
+    ]
+    assert found.exit_code() == 3
+
+
+def test_the_record_of_another_point_is_damage_and_no_outcome(tmp_path: Path) -> None:
+    ledger = passed_sweep(tmp_path / "runs").ledger
+    before = gathered(ledger)
+    assert before.folder is not None
+    for root in (ledger.root, before.folder / "jobs"):
+        (target,) = root.glob("*/p-0001/attempt-1/record.json")
+        (source,) = root.glob("*/p-0000/attempt-1/record.json")
+        target.write_bytes(source.read_bytes())
+    what = "is the record of 'p-0000', not of 'p-0001'"
+    assert [problem.what for problem in load_collection(before.folder).problems] == [what]
+    found = gathered(ledger)
+    assert [problem.what for problem in found.problems] == [what]
+    point = next(point for point in found.points if point.point_id == "p-0001")
+    assert (point.state, point.cause, point.record) == ("ERROR", "lost", None)
+    assert point.reason == f"record.json {what}"
+    assert found.exit_code() == 1
 
 
 def test_a_results_folder_that_cannot_be_written_is_told(ledger: Ledger, tmp_path: Path) -> None:
