@@ -12,7 +12,7 @@ from jobs.cluster.entry import Child, run_point
 from jobs.cluster.ledger import PLANNED_JOB, JobLine, Ledger, PlannedPoint, now
 from jobs.cluster.plan import Plan, site_of
 from jobs.cluster.source import CHECKOUT
-from jobs.errors import RecordError
+from jobs.errors import LedgerError, RecordError
 from jobs.files import new_attempt, write_whole
 from jobs.record import Cause, Evidence, Identity, Outcome, Record, read_record, to_json
 
@@ -28,23 +28,32 @@ def run_plan(plan: Plan, ledger: Ledger, follow: Follow) -> list[tuple[PlannedPo
         follow: Called with a point and None as it starts, and with its record as it ends.
 
     Returns:
-        Every point with its record, in the plan's order.
+        Every point with its record, in the plan's order; an ERROR for one whose files could not
+        be made, written or read.
 
     Raises:
+        LedgerError: The job cannot be noted; nothing was started.
         KeyboardInterrupt: The running point is recorded as cancelled; the rest has no record.
     """
     job_id = f"local-{secrets.token_hex(4)}"
     tasks = {"0": [point.point_id for point in plan.runnable]}
     if plan.runnable:
         line = JobLine(job_id=job_id, tasks=tasks, scheduler="local", submitted_at=now())
-        ledger.add_job(line)
+        try:
+            ledger.add_job(line)
+        except OSError as error:
+            words = f"{ledger.jobs_jsonl} cannot be written: {error.strerror}; nothing was started"
+            raise LedgerError(words) from error
     ended = []
     for point in plan.points:
         follow(point, None)
-        if point.unsupported is None:
-            record = _run(point, ledger, job_id)
-        else:
-            record = record_unsupported(point, ledger)
+        try:
+            if point.unsupported is None:
+                record = _run(point, ledger, job_id)
+            else:
+                record = record_unsupported(point, ledger)
+        except OSError as error:  # a full disk, a folder that went away: the rest still runs
+            record = _lost(point, ledger, job_id, str(error))
         follow(point, record)
         ended.append((point, record))
     return ended
@@ -94,11 +103,11 @@ def _run(point: PlannedPoint, ledger: Ledger, job_id: str) -> Record:
     try:
         return read_record(path)
     except RecordError as error:
-        return _damaged(point, ledger, job_id, str(error))
+        return _lost(point, ledger, job_id, str(error))
 
 
-def _damaged(point: PlannedPoint, ledger: Ledger, job_id: str, reason: str) -> Record:
-    """What stands for a record that cannot be read; the file itself is left as it is."""
+def _lost(point: PlannedPoint, ledger: Ledger, job_id: str, reason: str) -> Record:
+    """What stands for a record that cannot be written or read; files are left as they are."""
     return Record(
         identity=Identity(point_id=point.point_id, sweep_id=ledger.sweep_id, job_id=job_id),
         config=point.config,

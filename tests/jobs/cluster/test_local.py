@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import errno
 from pathlib import Path
 
 import pytest
 
 from conf.verbs import Run
+from jobs.cluster import local
 from jobs.cluster.ask import Ask
 from jobs.cluster.ledger import PLANNED_JOB, Ledger, PlannedPoint, Source
 from jobs.cluster.local import exit_code, has_sbatch, run_plan
 from jobs.cluster.plan import Plan, make_plan, write_ledger
+from jobs.errors import LedgerError
 from jobs.record import Cause, Identity, Outcome, Record
 from tests.conf.compositions import composed
 from tests.fake_node import install
@@ -61,6 +64,46 @@ def test_a_record_that_cannot_be_read_is_told_and_left_as_it_is(tmp_path: Path) 
     (attempt,) = ledger.attempts(ledger.jobs()[0].job_id, point.point_id)
     assert record.reason.startswith(f"{attempt / 'record.json'} is no record: ")
     assert (attempt / "record.json").read_text().endswith('"outc')
+
+
+def test_a_point_whose_files_cannot_be_made_costs_that_point_alone(tmp_path: Path) -> None:
+    plan, ledger = planned(tmp_path, {128: "PASSED", 256: "PASSED"})
+    told: list[Record | None] = []
+
+    def block(point: PlannedPoint, record: Record | None) -> None:
+        told.append(record)
+        if record is None and point is plan.points[0]:
+            ledger.job_folder(ledger.jobs()[0].job_id).mkdir()
+            ledger.point_folder(ledger.jobs()[0].job_id, point.point_id).touch()
+
+    (_, lost), (_, passed) = run_plan(plan, ledger, block)
+    assert (lost.outcome, lost.cause, passed.outcome) == (E, Cause.lost, P)
+    assert "File exists" in lost.reason
+    assert plan.points[0].point_id in lost.reason
+    assert told == [None, lost, None, passed]
+
+
+def test_a_full_disk_costs_an_unsupported_point_its_record_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    plan, ledger = planned(tmp_path, {100: "PASSED", 128: "PASSED"})
+    monkeypatch.setattr(local, "write_whole", full)
+    (_, lost), (_, passed) = run_plan(plan, ledger, lambda *_: None)
+    assert (lost.outcome, lost.cause, passed.outcome) == (E, Cause.lost, P)
+    assert "No space left on device" in lost.reason
+
+
+def test_nothing_starts_where_the_job_cannot_be_noted(tmp_path: Path) -> None:
+    plan, ledger = planned(tmp_path, {128: "PASSED"})
+    ledger.jobs_jsonl.mkdir()
+    with pytest.raises(
+        LedgerError, match=r"jobs\.jsonl cannot be written: .*; nothing"
+    ):
+        run_plan(plan, ledger, lambda *_: None)
+    assert not list(ledger.root.glob("local-*"))
 
 
 @pytest.mark.parametrize(
