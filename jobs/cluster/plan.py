@@ -12,6 +12,7 @@ import hashlib
 import json
 import os
 import platform
+import shutil
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,7 +28,7 @@ from conf.verbs import Places, Run
 from jobs.cluster.ask import Ask
 from jobs.cluster.ledger import Ledger, PlannedPoint, Source, SweepInfo, now
 from jobs.cluster.source import CHECKOUT, source_of
-from jobs.errors import UsageError
+from jobs.errors import LedgerError, UsageError
 from jobs.files import write_whole
 from mxfp8_attention.capability_limits import refusal_by_config
 
@@ -148,7 +149,21 @@ def write_ledger(plan: Plan, ledger: Ledger, *, verb: str, command: str) -> None
         ledger: An empty sweep folder.
         verb: The verb that planned it.
         command: The command line, quoted for a shell.
+
+    Raises:
+        LedgerError: The folder cannot be written, and was removed.
     """
+    try:
+        _write_ledger(plan, ledger, verb, command)
+    except OSError as error:
+        shutil.rmtree(ledger.root, ignore_errors=True)
+        raise LedgerError(
+            f"runs_dir must be a folder that can be written, got {ledger.root.parent}: "
+            f"{error.strerror or error}; nothing was started"
+        ) from error
+
+
+def _write_ledger(plan: Plan, ledger: Ledger, verb: str, command: str) -> None:
     (ledger.root / "points").mkdir(mode=0o700)
     for point in plan.points:
         given = {

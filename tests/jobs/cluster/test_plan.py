@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import errno
 import json
 from enum import Enum
 from pathlib import Path
@@ -16,6 +17,7 @@ from conf.plain import from_plain, to_plain
 from conf.schema import Bf16Recipe, Fp8CurrentRecipe, Point
 from conf.site import Cluster, Container, Launch, Request
 from conf.verbs import Places, Run
+from jobs.cluster import plan
 from jobs.cluster.ask import Ask
 from jobs.cluster.ledger import Ledger, Source
 from jobs.cluster.plan import (
@@ -30,7 +32,7 @@ from jobs.cluster.plan import (
     write_ledger,
 )
 from jobs.cluster.source import CHECKOUT
-from jobs.errors import UsageError
+from jobs.errors import LedgerError, UsageError
 from tests.conf.compositions import composed
 
 SOURCE = Source(commit="c0ffee", dirty=True, dirty_hash="d1")
@@ -216,6 +218,29 @@ def test_the_ledger_holds_all_that_a_node_needs_before_anything_starts(
     assert info.source == SOURCE
     assert {"python", "torch", "hydra-core", "submitit", "pydantic"} <= set(software())
     assert ledger.jobs() == []
+
+
+def test_of_a_ledger_that_cannot_be_written_nothing_stays(
+    config: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written: list[Path] = []
+
+    def full(path: Path, _text: str) -> None:
+        written.append(path)
+        path.write_text("half")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(plan, "write_whole", full)
+    made = make_plan([Ask(config, {})], SOURCE)
+    ledger = Ledger.create(tmp_path)
+    with pytest.raises(LedgerError) as caught:
+        write_ledger(made, ledger, verb="run", command="python launch.py")
+    assert str(caught.value) == (
+        f"runs_dir must be a folder that can be written, got {tmp_path}: "
+        "No space left on device; nothing was started"
+    )
+    assert written
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_places_are_in_the_checkout_unless_named(
