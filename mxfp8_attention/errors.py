@@ -210,7 +210,8 @@ def _accumulate(
 
 def _squares(piece: Tensor) -> Tensor:
     """Each row's sum of squares; squared in FP64, because FP32 squares below 1e-23 vanish."""
-    return torch.linalg.vector_norm(piece, dim=1, dtype=torch.float64).square()
+    norms: Tensor = torch.linalg.vector_norm(piece, dim=1, dtype=torch.float64)
+    return norms.square()
 
 
 def _pieces(actual: Tensor, reference: Tensor) -> Iterator[tuple[Tensor, Tensor]]:

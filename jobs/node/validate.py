@@ -19,7 +19,8 @@ from mxfp8_attention.gates import (
     failures,
     judge,
 )
-from mxfp8_attention.prediction import Prediction
+from mxfp8_attention.prediction import PREDICTED_HERE, Prediction
+from mxfp8_attention.prediction_plausibility import implausible
 from mxfp8_attention.prediction_store import stored
 from mxfp8_attention.predictions import predict
 
@@ -65,7 +66,8 @@ def validate(
         stages: By arm, what `stage_errors` gave.
 
     Returns:
-        Every error with its gate and verdict; `passed` is None where nothing was gated.
+        Every error with its gate and verdict; `passed` is None where nothing was gated, and
+        never True where a prediction computed here is implausible.
     """
     tolerance = point.tolerance
     atol = tolerance.atol if isinstance(tolerance, SeedTolerance) else None
@@ -92,13 +94,23 @@ def validate(
         verdicts += judged
         rows += [_row(verdict, errors_by_stage[verdict.tensor]) for verdict in judged]
     gated = [verdict.passed for verdict in verdicts if verdict.passed is not None]
+    doubts = _doubts(point, prediction)
     return Validation(
         tolerance=tolerance.name.name,
         prediction=None if prediction is None else prediction.source,
         tensors=rows,
-        passed=all(gated) if gated else None,
-        failures=list(dict.fromkeys(failures(verdicts))),
+        passed=(all(gated) and not doubts) if gated or doubts else None,
+        failures=list(dict.fromkeys(failures(verdicts) + doubts)),
     )
+
+
+def _doubts(point: Point, prediction: Prediction | None) -> list[str]:
+    """What speaks against a prediction that came from the code under test."""
+    if not isinstance(point.tolerance, CalibratedTolerance) or prediction is None:
+        return []
+    if prediction.source != PREDICTED_HERE:
+        return []
+    return implausible(prediction, point.recipe, point.tolerance.bf16_rel_l2)
 
 
 def _row(verdict: Verdict, errors: TensorErrors) -> TensorError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from conf.schema import (
 )
 from jobs.node.run import run_attempt
 from jobs.record import Cause, Outcome, Record, json_schema, read_record
+from mxfp8_attention import emulation_linear
 from tests.jobs.node.points import (
     FEW,
     H200,
@@ -36,6 +38,7 @@ from tests.jobs.node.points import (
     with_nan,
     zeroed,
 )
+from tests.mxfp8_attention.test_prediction_plausibility import plant_no_quantizer, plant_zeroed_dx
 
 
 def run(tmp_path: Path, *, build: Any = None, **changed: Any) -> Record:  # noqa: ANN401
@@ -227,3 +230,40 @@ def test_stages_are_timed_in_both_directions(tmp_path: Path) -> None:
     }
     # An emulated arm claims no rate.
     assert all(s.tflops is None and s.share_of_roofline is None for s in record.benchmark.stages)
+
+
+@pytest.mark.parametrize("plant", [plant_zeroed_dx, plant_no_quantizer])
+def test_a_fault_that_the_prediction_shares_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, plant: Callable[[pytest.MonkeyPatch], None]
+) -> None:
+    """Nothing is stored for this shape, so that the faulty emulation predicts itself."""
+    plant(monkeypatch)
+    record = run(tmp_path, shape=replace(TINY, seq_len=256))
+    assert record.outcome is Outcome.FAILED
+    assert record.validation is not None
+    assert record.validation.passed is False
+    assert "the prediction itself is implausible: stage " in (record.reason or "")
+
+
+def test_an_honest_point_without_a_stored_prediction_passes(tmp_path: Path) -> None:
+    record = run(tmp_path, shape=replace(TINY, seq_len=256))
+    assert (record.outcome, record.reason) == (
+        Outcome.PASSED,
+        "within tolerance calibrated; emulated: checks this code, not hardware",
+    )
+
+
+def test_one_nan_fails_where_the_prediction_is_made_on_the_node(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the emulation itself makes the NaN, so that it is predicted."""
+    honest = emulation_linear._Linear.backward
+
+    def faulty(ctx: Any, dy: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
+        dx, dw, dbias, none = honest(ctx, dy)
+        assert dw is not None
+        dw[0, 0] = torch.nan
+        return dx, dw, dbias, none
+
+    monkeypatch.setattr(emulation_linear._Linear, "backward", staticmethod(faulty))
+    assert run(tmp_path, shape=replace(TINY, seq_len=256)).outcome is Outcome.FAILED
