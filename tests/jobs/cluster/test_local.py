@@ -99,9 +99,7 @@ def test_a_full_disk_costs_an_unsupported_point_its_record_alone(
 def test_nothing_starts_where_the_job_cannot_be_noted(tmp_path: Path) -> None:
     plan, ledger = planned(tmp_path, {128: "PASSED"})
     ledger.jobs_jsonl.mkdir()
-    with pytest.raises(
-        LedgerError, match=r"jobs\.jsonl cannot be written: .*; nothing"
-    ):
+    with pytest.raises(LedgerError, match=r"jobs\.jsonl cannot be written: .*; nothing"):
         run_plan(plan, ledger, lambda *_: None)
     assert not list(ledger.root.glob("local-*"))
 
