@@ -6,7 +6,6 @@ import importlib.metadata
 import os
 import platform
 import socket
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -14,6 +13,7 @@ import torch
 
 from jobs.node.point_file import PointFile
 from jobs.record import Environment
+from jobs.source import SourceState, source_state
 
 _PREFIXES = ("NVTE_", "CUDA_", "CUDNN_", "CUBLAS", "SLURM_", "NCCL_", "NVIDIA_", "TORCH_")
 _NAMES = ("LD_LIBRARY_PATH", "OMP_NUM_THREADS", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF")
@@ -38,8 +38,14 @@ def gather_environment(
         runs, or, where there is no git here, those noted at submission.
     """
     variables = os.environ if variables is None else variables
-    commit, dirty = _source_state()
-    noted_dirty = point_file.submitted.get("dirty")
+    noted = point_file.submitted.get("dirty")
+    source = source_state()
+    if source.commit is None:  # a copy of the tree, or a container without git
+        source = SourceState(
+            point_file.text("commit"),
+            noted if isinstance(noted, bool) else None,
+            point_file.text("dirty_hash"),
+        )
     known = Environment(
         host=socket.gethostname(),
         platform=platform.platform(),
@@ -49,9 +55,9 @@ def gather_environment(
         triton=package_version("triton"),
         transformer_engine=transformer_engine_version(),
         cuda=torch.version.cuda,
-        commit=commit or point_file.text("commit"),
-        dirty=dirty if commit else noted_dirty if isinstance(noted_dirty, bool) else None,
-        dirty_hash=point_file.text("dirty_hash"),
+        commit=source.commit,
+        dirty=source.dirty,
+        dirty_hash=source.dirty_hash,
         image=point_file.text("image"),
         variables=recorded_variables(variables),
     )
@@ -122,20 +128,19 @@ def _cpu_name() -> str | None:
     return next(names, platform.machine())
 
 
-def _source_state() -> tuple[str | None, bool | None]:
-    root = Path(__file__).resolve().parents[2]
-    commit = _git(root, "rev-parse", "HEAD")
-    status = _git(root, "status", "--porcelain") if commit else None
-    return (commit or None), (None if status is None else bool(status))
+def source_change(point_file: PointFile, found: Environment) -> list[str]:
+    """What a reader must know where the code that runs is not the code that was submitted.
 
+    Args:
+        point_file: What was noted at submission.
+        found: This node's description.
 
-def _git(root: Path, *words: str) -> str | None:
-    if not (root / ".git").exists():
-        return None
-    try:
-        done = subprocess.run(
-            ["git", "-C", str(root), *words], capture_output=True, text=True, timeout=20
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return done.stdout.strip() if done.returncode == 0 else None
+    Returns:
+        One sentence, or nothing.
+    """
+    submitted = point_file.text("commit"), point_file.text("dirty_hash")
+    running = found.commit, found.dirty_hash
+    if submitted[0] is None or submitted == running:
+        return []
+    then, now = (f"{commit} ({change or 'clean'})" for commit, change in (submitted, running))
+    return [f"the code changed after submission: {then} was submitted, {now} runs"]

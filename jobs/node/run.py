@@ -13,7 +13,11 @@ from jobs.files import write_whole
 from jobs.node.arms import PathBuilder
 from jobs.node.attention import run_attention
 from jobs.node.draft import Draft, iso
-from jobs.node.environment import gather_environment, transformer_engine_version
+from jobs.node.environment import (
+    gather_environment,
+    source_change,
+    transformer_engine_version,
+)
 from jobs.node.outcome import End, RefusedError, end_of_exception, end_of_refusal
 from jobs.node.point_file import PointFile, attempt_identity
 from jobs.node.probe import fingerprint
@@ -61,7 +65,7 @@ def _run(draft: Draft, attempt_dir: Path, build: PathBuilder, variables: Mapping
     telemetry: Telemetry | None = None
     try:
         draft.environment = gather_environment(draft.point_file, variables)
-        draft.flags = flags(variables)
+        draft.flags = [*flags(variables), *source_change(draft.point_file, draft.environment)]
         _say(f"node {draft.environment.host}, GPU {draft.environment.gpu_name or 'none'}")
         _ask_capability(draft)
         telemetry = Telemetry(draft.environment.gpu_uuid)

@@ -100,3 +100,9 @@ def test_outside_a_checkout_nothing_is_known(
     assert ask(tmp_path) == Source()
     monkeypatch.setenv("PATH", "/nope")
     assert ask(tmp_path) == Source()
+
+
+def test_a_copy_inside_another_repository_has_no_commit(checkout: Path) -> None:
+    copy = checkout / "vendor" / "tool"
+    copy.mkdir(parents=True)
+    assert source_of(copy) == Source()

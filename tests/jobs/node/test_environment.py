@@ -9,7 +9,13 @@ import pytest
 import torch
 
 from jobs.node import environment
-from jobs.node.environment import gather_environment, package_version, recorded_variables
+from jobs.node.environment import (
+    gather_environment,
+    package_version,
+    recorded_variables,
+    source_change,
+)
+from jobs.source import SourceState
 from tests.jobs.node.points import point, point_file
 
 
@@ -25,11 +31,26 @@ def test_libraries_and_host_are_those_of_this_process(tmp_path: Path) -> None:
 def test_where_there_is_no_git_the_submitters_words_count(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(environment, "_git", lambda *_: None)
+    monkeypatch.setattr(environment, "source_state", SourceState)
     noted = {"commit": "c0ffee", "dirty": True, "dirty_hash": "d1", "image": "pytorch:25.09"}
     found = gather_environment(point_file(tmp_path, point(), **noted))
     assert (found.commit, found.dirty, found.dirty_hash) == ("c0ffee", True, "d1")
     assert found.image == "pytorch:25.09"
+
+
+def test_code_that_changed_after_submission_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(environment, "source_state", lambda: SourceState("c0ffee", True, "d2"))
+    same = point_file(tmp_path, point(), commit="c0ffee", dirty_hash="d2")
+    assert source_change(same, gather_environment(same)) == []
+    edited = point_file(tmp_path, point(), commit="c0ffee", dirty_hash="d1")
+    (told,) = source_change(edited, gather_environment(edited))
+    assert told == (
+        "the code changed after submission: c0ffee (d1) was submitted, c0ffee (d2) runs"
+    )
+    by_hand = point_file(tmp_path, point())
+    assert source_change(by_hand, gather_environment(by_hand)) == []
 
 
 def test_variables_that_change_a_run_are_recorded_and_secrets_are_not() -> None:
