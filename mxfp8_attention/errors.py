@@ -35,6 +35,7 @@ class TensorErrors:
         nonfinite_count: NaN and infinite elements of `actual`.
         outside_share: Share of elements with |actual - reference| > atol + rtol |reference|, NaN
             among them; None where no atol and rtol were given.
+        reference_is_zero: Whether every element of the reference is zero.
     """
 
     rel_l2: float
@@ -45,6 +46,7 @@ class TensorErrors:
     cosine: float
     nonfinite_count: int
     outside_share: float | None
+    reference_is_zero: bool = False
 
 
 @dataclass
@@ -150,6 +152,7 @@ def tensor_errors(
         cosine=_cosine(sums.product, sums.actual, float(norm)),
         nonfinite_count=sums.nonfinite,
         outside_share=None if bounds is None else sums.outside / count,
+        reference_is_zero=float(norm) == 0,
     )
 
 

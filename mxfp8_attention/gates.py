@@ -22,6 +22,7 @@ BF16_ARM = "bf16"
 FP32_REFERENCE = "fp32"
 BF16_REFERENCE = "bf16"
 STAGE_REFERENCE = "stage"
+NO_REFERENCE = "cannot be gated: the FP32 reference is all zero"
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ class Verdict:
         low: Lower bound of the relative L2, None where there is none.
         high: Upper bound: of the relative L2 under calibrated, of the share outside under seed.
         predicted_rel_l2: What was expected, None where nothing was.
-        passed: None: not gated.
+        passed: None: not gated; the gate says why where it could not be.
         failures: One line for each bound that was missed.
     """
 
@@ -164,6 +165,14 @@ def _expected(
     return (row.recipe if arm == RECIPE_ARM else row.bf16), row.bf16
 
 
+def _has_no_reference(own: Expected, error: TensorErrors) -> bool:
+    """Whether no relative error exists: it is expected against zeros, and zeros are there.
+
+    A reference that is zero where the prediction's was not still fails.
+    """
+    return own.rel_l2 == math.inf or (own.rel_l2 == 0 and error.reference_is_zero)
+
+
 def _verdict(
     tolerance: Tolerance,
     tensor: str,
@@ -177,11 +186,15 @@ def _verdict(
     low = high = predicted = None
     if isinstance(tolerance, CalibratedTolerance) and reference != BF16_REFERENCE:
         own, bf16 = _expected(prediction, tensor, arm, reference)
+        if not error.nonfinite_count and _has_no_reference(own, error):
+            return Verdict(tensor, arm, reference, gate=NO_REFERENCE, predicted_rel_l2=own.rel_l2)
         whole, head = calibrated_bounds(tolerance, own, bf16, reference)
         low, high, predicted = whole.low, whole.high, own.rel_l2
         gates.append(str(whole) % "rel_l2")
         complaints.append(whole.complaint("rel_l2", error.rel_l2))
-        if head is not None and error.worst_head_rel_l2 is not None:
+        if own.worst_head_rel_l2 == math.inf:
+            gates.append("worst_head_rel_l2 cannot be gated: a head's FP32 reference is all zero")
+        elif head is not None and error.worst_head_rel_l2 is not None:
             gates.append(str(head) % "worst_head_rel_l2")
             what = f"rel_l2 of head {error.worst_head}"
             complaints.append(head.complaint(what, error.worst_head_rel_l2))

@@ -181,3 +181,39 @@ def test_none_fails_nothing_but_nan_and_infinity(reference: str) -> None:
 
     assert passed(replace(CLEAN, rel_l2=100)) is None
     assert passed(replace(CLEAN, nonfinite_count=1)) is False
+
+
+@pytest.mark.parametrize(("predicted", "measured"), [(math.inf, math.inf), (0.0, 0.0)])
+def test_a_tensor_whose_reference_is_zero_cannot_be_gated(
+    predicted: float, measured: float
+) -> None:
+    nothing = replace(
+        CLEAN, rel_l2=measured, worst_head_rel_l2=measured, rmse=0.1, reference_is_zero=True
+    )
+    found = verdict(nothing, prediction=expecting(Expected(predicted)))
+    assert (found.passed, found.failures) == (None, ())
+    assert found.gate == "cannot be gated: the FP32 reference is all zero"
+
+
+def expecting(own: Expected) -> Prediction:
+    """PREDICTION with another error of the recipe's arm."""
+    return replace(PREDICTION, tensors={"attention": TensorPrediction(own, BF16, own)})
+
+
+@pytest.mark.parametrize("predicted", [math.inf, math.nan])
+def test_nan_fails_whatever_was_predicted(predicted: float) -> None:
+    lost = replace(CLEAN, rel_l2=math.nan, worst_head_rel_l2=math.nan, nonfinite_count=1)
+    assert verdict(lost, prediction=expecting(Expected(predicted))).passed is False
+
+
+def test_a_zero_reference_that_was_not_predicted_fails() -> None:
+    nothing = replace(CLEAN, rel_l2=math.inf, worst_head_rel_l2=math.inf, reference_is_zero=True)
+    assert verdict(nothing).passed is False
+
+
+def test_a_head_whose_reference_is_zero_is_not_gated_but_the_tensor_is() -> None:
+    prediction = expecting(replace(FP8, worst_head_rel_l2=math.inf))
+    found = verdict(replace(CLEAN, worst_head_rel_l2=math.inf), prediction=prediction)
+    assert found.passed is True
+    assert "worst_head_rel_l2 cannot be gated" in (found.gate or "")
+    assert verdict(replace(CLEAN, rel_l2=0.3), prediction=prediction).passed is False

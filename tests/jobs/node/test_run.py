@@ -267,3 +267,13 @@ def test_one_nan_fails_where_the_prediction_is_made_on_the_node(
 
     monkeypatch.setattr(emulation_linear._Linear, "backward", staticmethod(faulty))
     assert run(tmp_path, shape=replace(TINY, seq_len=256)).outcome is Outcome.FAILED
+
+
+def test_one_token_has_no_query_gradient_to_gate(tmp_path: Path) -> None:
+    """Softmax of one score is constant: dq and dk are zero in FP32."""
+    record = run(tmp_path, shape=replace(TINY, seq_len=1), recipe=Bf16Recipe())
+    assert record.outcome is Outcome.PASSED
+    assert record.validation is not None
+    ungated = {t.tensor for t in record.validation.tensors if "cannot" in (t.gate or "")}
+    assert ungated == {"dq", "dk"}
+    assert all(t.passed is None for t in record.validation.tensors if "cannot" in (t.gate or ""))
