@@ -34,7 +34,7 @@ def pack_entry(folder: Path) -> Path:
     path = folder / ENTRY_ZIP
     if path.exists():
         return path
-    temporary = folder / f".{ENTRY_ZIP}.{os.getpid()}"
+    temporary = _unfinished(folder, ENTRY_ZIP)
     # Stored, not compressed: a node's Python may come without zlib.
     with zipfile.ZipFile(temporary, "x", zipfile.ZIP_STORED) as archive:
         for name in _OWN:
@@ -44,6 +44,19 @@ def pack_entry(folder: Path) -> Path:
                 archive.write(file, name)
     temporary.replace(path)
     return path
+
+
+def _unfinished(folder: Path, name: str) -> Path:
+    """Where a part is made before it appears whole; what a killed process left there goes.
+
+    Whoever calls holds the sweep's lock: nobody else is making one.
+    """
+    for left in folder.glob(f".{name}.*"):
+        if left.is_dir():
+            shutil.rmtree(left)
+        else:
+            left.unlink()
+    return folder / f".{name}.{os.getpid()}"
 
 
 def _sources(library: str) -> list[tuple[Path, str]]:
@@ -83,7 +96,7 @@ def take_snapshot(folder: Path, checkout: Path = CHECKOUT) -> Path:
             f"launch.snapshot must have a git checkout to copy, got {checkout}; "
             "set launch.snapshot=false"
         )
-    temporary = folder / f".{SNAPSHOT}.{os.getpid()}"
+    temporary = _unfinished(folder, SNAPSHOT)
     for name in sorted(filter(None, os.fsdecode(done.stdout).split("\0"))):
         source = checkout / name
         if source.is_file() and not source.is_symlink():

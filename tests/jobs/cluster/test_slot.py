@@ -189,3 +189,9 @@ def test_a_warning_never_comes_before_a_point_has_had_most_of_its_time() -> None
         made = Submission(Path("/s"), 0, Resources(), minutes, (("p-1",),))
         assert 10 <= made.warning_s <= 90
         assert made.warning_s <= minutes * 60 / 6
+
+
+def test_what_a_killed_process_left_of_the_archive_goes(tmp_path: Path) -> None:
+    (tmp_path / ".entry.zip.4711").write_bytes(b"half")
+    archive = pack_entry(tmp_path)
+    assert list(tmp_path.iterdir()) == [archive]
