@@ -122,7 +122,7 @@ def _validation(validation: Validation) -> list[str]:
             cells.append((f"{error.rel_l2:.3e}" if error else "-").rjust(width))
         gates = [t for t in validation.tensors if t.tensor == name and t.gate]
         missed = any(t.passed is False for t in gates)
-        judged = "FAILED " if missed else "ok " if gates else ""
+        judged = "FAILED " if missed else "ok " if any(t.passed for t in gates) else ""
         shown = next((t.gate for t in gates if t.passed is False), gates[0].gate if gates else "")
         lines.append(f"  {name:<16}{''.join(cells)}   {judged}{shown}")
     return lines + [f"  failed: {failure}" for failure in validation.failures]
