@@ -196,21 +196,6 @@ def _cluster(cluster: Cluster) -> Iterator[str]:
             yield f"cluster.{name} must name an interpreter, got {python!r}"
     if cluster.scheduler is Scheduler.local:
         yield from _local(cluster)
-        yield from _for_a_scheduler(cluster)
-
-
-def _local(cluster: Cluster) -> Iterator[str]:
-    """What only a scheduler can do."""
-    if cluster.container.image is not None:
-        yield (
-            "cluster.container.image must be null with a local cluster, got "
-            f"{cluster.container.image!r}; use cluster=slurm"
-        )
-    if cluster.setup:
-        yield (
-            "cluster.setup must be empty with a local cluster, got "
-            f"{cluster.setup[0]!r}; type it into this shell instead"
-        )
 
 
 _SCHEDULER_KEYS = (
@@ -219,15 +204,21 @@ _SCHEDULER_KEYS = (
 )
 
 
-def _for_a_scheduler(cluster: Cluster) -> Iterator[str]:
-    """Keys that only a scheduler reads: set with a local cluster they would be lost silently."""
-    for name in _SCHEDULER_KEYS:
-        value = getattr(cluster, name)
+def _local(cluster: Cluster) -> Iterator[str]:
+    """What only a scheduler can do: with a local cluster it would be lost silently."""
+    named = {"container.image": cluster.container.image}
+    named |= {name: getattr(cluster, name) for name in _SCHEDULER_KEYS}
+    for name, value in named.items():
         if value is not None:
             yield (
                 f"cluster.{name} must be null with a local cluster, got {value!r}; "
                 "use cluster=slurm"
             )
+    if cluster.setup:
+        yield (
+            "cluster.setup must be empty with a local cluster, got "
+            f"{cluster.setup[0]!r}; type it into this shell instead"
+        )
 
 
 def _launch(launch: Launch) -> Iterator[str]:
