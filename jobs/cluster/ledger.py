@@ -152,11 +152,10 @@ class Ledger:
         Raises:
             LedgerError: The folder cannot be made.
         """
-        stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
         try:
             runs_dir.mkdir(parents=True, exist_ok=True, mode=mode)
             while True:
-                root = runs_dir / f"s-{stamp}-{secrets.token_hex(3)}"
+                root = runs_dir / _new_sweep_id()
                 try:
                     root.mkdir(mode=mode)
                 except FileExistsError:
@@ -204,6 +203,16 @@ class Ledger:
             if (match := _ATTEMPT.fullmatch(path.name))
         ]
         return [path for _, path in sorted(found)]
+
+
+def _new_sweep_id() -> str:
+    """The moment as a name, so that names sort as sweeps were made, also within one second.
+
+    The last part is the microsecond in five hexadecimal digits, then one digit by chance.
+    """
+    moment = datetime.now(UTC)
+    chance = secrets.randbelow(16)
+    return f"s-{moment:%Y%m%d-%H%M%S}-{moment.microsecond:05x}{chance:x}"
 
 
 def safe_name(name: str) -> str:

@@ -59,11 +59,17 @@ def test_two_sweeps_never_share_a_folder(tmp_path: Path, monkeypatch: pytest.Mon
     with ProcessPoolExecutor(3, multiprocessing.get_context("spawn")) as pool:
         made = [name for names in pool.map(_create, [runs_dir] * 3, [40] * 3) for name in names]
     assert len(set(made)) == 120 == len(list(runs_dir.iterdir()))
-    tokens = iter(["aaaaaa", "aaaaaa", "bbbbbb"])
-    monkeypatch.setattr("secrets.token_hex", lambda _: next(tokens))
+    ids = iter([f"s-20261201-112811-{end}" for end in ("aaaaaa", "aaaaaa", "bbbbbb")])
+    monkeypatch.setattr(module, "_new_sweep_id", lambda: next(ids))
     first, second = Ledger.create(runs_dir), Ledger.create(runs_dir)
     assert first.sweep_id.endswith("aaaaaa")
     assert second.sweep_id.endswith("bbbbbb")
+
+
+def test_sweeps_of_one_second_are_listed_as_they_were_made(tmp_path: Path) -> None:
+    made = [written(tmp_path).sweep_id for _ in range(60)]
+    assert [found.sweep_id for found in sweeps(tmp_path)] == made
+    assert latest(tmp_path).sweep_id == made[-1]
 
 
 @pytest.mark.parametrize("mode", [0o700, 0o750])
