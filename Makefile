@@ -2,6 +2,7 @@
 #
 #   make run            the main job on the default: CPU, small shape, emulated MXFP8
 #   make test           the tests
+#   make faults         the whole fault matrix, of which `make test` runs the quick rows
 #   make check          lint, format and types, as CI runs them
 #   make benchmarks     the figures of the README's table
 #   make lock           resolves the lock files anew
@@ -20,14 +21,17 @@ WORKERS ?= 2
 # One thread a test process: the workers share the cores, and threads that wait for each other spin.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
 
-.PHONY: run test check format benchmarks lock clean
+.PHONY: run test faults check format benchmarks lock clean
 .DEFAULT_GOAL := run
 
 run: $(VENV)/.run
 	$(BIN)/python launch.py $(ARGS)
 
 test: $(VENV)/.test
-	$(PYTEST) -m "not gpu and not te" $(ARGS)
+	$(PYTEST) -m "not gpu and not te and not slow_fault" $(ARGS)
+
+faults: $(VENV)/.test
+	$(PYTEST) -m "not gpu and not te" tests/faults $(ARGS)
 
 check: $(VENV)/.test
 	$(BIN)/ruff check .

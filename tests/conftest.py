@@ -14,10 +14,17 @@ _MUST_RUN_IN_CI = ("slurm", "browser")
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep the tests that share a cluster in one xdist worker (`--dist loadgroup`)."""
+    """Keep the tests that share a cluster in one xdist worker (`--dist loadgroup`).
+
+    A module with a cluster of its own names its own group. A slow row of the fault matrix is
+    marked so that `make test` leaves it to `make faults`.
+    """
     for item in items:
-        if item.get_closest_marker("slurm"):
+        if item.get_closest_marker("slurm") and not item.get_closest_marker("xdist_group"):
             item.add_marker(pytest.mark.xdist_group("slurm"))
+        row = item.get_closest_marker("fault")
+        if row is not None and row.args[0].slow:
+            item.add_marker(pytest.mark.slow_fault)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -1,0 +1,72 @@
+"""What a user reads of a point after a fault: through `collect`, as any user would."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from jobs.cluster.ledger import Ledger
+from tests.cluster.launching import SlurmUser
+from tests.faults.matrix import Told
+
+
+def told_of(
+    user: SlurmUser, ledger: Ledger, point_id: str, *, screen: str = "", retries: bool = False
+) -> Told:
+    """Collects one point and reads what the collection says of it.
+
+    Args:
+        user: Who asks.
+        ledger: The point's sweep.
+        point_id: The point.
+        screen: What a command printed meanwhile; counted as told.
+        retries: The sweep was submitted with `launch.retries=1`.
+    """
+    results = user.folder / "results" / point_id
+    done = user.run("collect", point_id, f"results_dir={results}")
+    assert "Traceback" not in done.stdout + done.stderr, done.stdout + done.stderr
+    (table,) = results.glob("*/points.json")
+    (row,) = [row for row in json.loads(table.read_text()) if row["point_id"] == point_id]
+    text = "\n".join(str(row[name]) for name in ("reason", "evidence", "note") if row[name])
+    return Told(
+        told=row["state"],
+        text="\n".join([text, screen, done.stdout, done.stderr]),
+        cause=row["cause"],
+        retried=submissions_of(ledger, point_id) > 1 if retries else None,
+        code=done.returncode,
+        lost=lost(user, ledger),
+    )
+
+
+def submissions_of(ledger: Ledger, point_id: str) -> int:
+    """How often a point was submitted."""
+    return sum(ids.count(point_id) for line in ledger.jobs() for ids in line.tasks.values())
+
+
+def lost(user: SlurmUser, ledger: Ledger) -> int:
+    """Planned points that a collection of the whole sweep does not account for.
+
+    A point is also lost whose good record lies on disk while the collection shows it otherwise.
+    """
+    results = user.folder / "results" / "whole"
+    user.run("collect", f"{ledger.root}/", f"results_dir={results}")
+    (table,) = results.glob("*/points.json")
+    shown = {row["point_id"]: row["state"] for row in json.loads(table.read_text())}
+    good = {
+        record["identity"]["point_id"]
+        for record in _good_records(ledger)
+        if record["outcome"] != "ERROR"
+    }
+    planned = {point.point_id for point in ledger.plan()}
+    hidden = {name for name in good if shown.get(name) in (None, "ERROR", "PENDING", "PLANNED")}
+    return len((planned - shown.keys()) | hidden)
+
+
+def _good_records(ledger: Ledger) -> list[dict[str, Any]]:
+    found = []
+    for path in ledger.root.glob("*/p-*/attempt-*/record.json"):
+        try:
+            found.append(json.loads(path.read_text()))
+        except (OSError, ValueError):
+            continue
+    return [record for record in found if isinstance(record, dict) and "outcome" in record]
