@@ -256,13 +256,21 @@ class Evidence(Model):
     offset: int | None = None
 
 
-class Started(Model):
+class Process(Model):
+    """Which process runs something; `jobs.process` tells whether it still does."""
+
+    host: str
+    pid: int
+    boot_id: str | None = Field(default=None, description="Which boot it belongs to")
+    pid_namespace: str | None = Field(default=None, description="Where its number is counted")
+    start_ticks: int | None = Field(default=None, description="Since the boot, as Linux counts")
+
+
+class Started(Process):
     """`started.json`: an attempt began."""
 
     schema_version: int = SCHEMA_VERSION
     identity: Identity
-    host: str
-    pid: int
     started_at: str
 
 

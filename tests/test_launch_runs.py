@@ -18,6 +18,7 @@ from jobs.cluster.ledger import sweeps
 from jobs.record import Cause, Outcome, Record, to_json
 from tests.fake_node import install
 from tests.launcher import Launcher
+from tests.processes import gone
 
 ROOT = Path(__file__).parents[1]
 SCHEMA: dict[str, Any] = json.loads((ROOT / "docs" / "record.schema.json").read_text())
@@ -26,17 +27,6 @@ SCHEMA: dict[str, Any] = json.loads((ROOT / "docs" / "record.schema.json").read_
 def check_schema(record: Record) -> None:
     """A record is what docs/record.schema.json says."""
     jsonschema.validate(json.loads(to_json(record)), SCHEMA)
-
-
-def gone(pid: int) -> bool:
-    """Whether a process has ended, waiting for it a while."""
-    for _ in range(200):
-        try:
-            os.kill(pid, 0)
-        except ProcessLookupError:
-            return True
-        time.sleep(0.05)
-    return False
 
 
 def interruptible() -> None:
@@ -211,6 +201,8 @@ def test_ctrl_c_ends_with_130_and_a_cancelled_record(tmp_path: Path) -> None:
     check_schema(record)
     assert (record.outcome, record.cause) == (Outcome.ERROR, Cause.cancelled)
     assert f"Records: {ledger.root}" in out
+    resume = f"python launch.py resume {ledger.sweep_id} runs_dir={runs_dir}"
+    assert f"1 point was not started; to go on: {resume}" in out.splitlines()
 
 
 def test_places_are_keys(launcher: Launcher, tmp_path: Path) -> None:
@@ -285,3 +277,26 @@ def test_a_term_signal_is_recorded_as_cancelled(launcher: Launcher, tmp_path: Pa
         assert process.wait(60) == 130
     (record,) = launcher.records()
     assert record.cause is Cause.cancelled
+
+
+def test_a_killed_run_is_told_to_be_dead_and_can_be_resumed(
+    launcher: Launcher, tmp_path: Path
+) -> None:
+    python = f"cluster.python={install(tmp_path, {128: 'hang'})}"
+    words = ["sweep", "shape.seq_len=128,256", python, f"runs_dir={launcher.runs_dir}"]
+    process = subprocess.Popen([sys.executable, ROOT / "launch.py", *words], cwd=tmp_path)
+    for _ in range(1000):
+        if list(launcher.runs_dir.glob("*/*/*/attempt-1/hanging")):
+            break
+        time.sleep(0.05)
+    assert "2 points: 1 PENDING, 1 RUNNING" in launcher("status").out
+    process.kill()
+    process.wait()
+    assert launcher("status", "watch=true").code == 0  # ends: nothing is under way any more
+    shown = launcher("status").out
+    assert "2 points: 1 ERROR, 1 PLANNED" in shown
+    assert f"python launch.py resume {launcher.ledger().sweep_id} runs it" in shown
+    assert "Nothing to cancel" in launcher("cancel", "latest").out
+    install(tmp_path)  # the same program, which now lets every point pass
+    assert launcher("resume").code == 0
+    assert "2 points: 2 PASSED" in launcher("status").out

@@ -19,7 +19,7 @@ from pydantic import BaseModel, ValidationError
 from jobs.cluster.collect_points import PLAN_NAME, Problem
 from jobs.cluster.ledger import JobLine, PlannedPoint, SweepInfo
 from jobs.errors import RecordError
-from jobs.record import MAX_RECORD_BYTES, Record, Started, read_record
+from jobs.record import MAX_RECORD_BYTES, Process, Record, Started, read_record
 
 Row = TypeVar("Row", bound=BaseModel)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,127}")
@@ -61,6 +61,7 @@ class FoundSweep:
         info: What `sweep.json` held.
         planned: The points, in the plan's order.
         tasks: Submissions of each point, oldest first, from `jobs.jsonl`.
+        runners: The processes that run the jobs which no scheduler runs, by job.
         attempts: Attempts of each point, oldest first.
         job_folders: The folders of jobs that are there, by name.
         problems: What could not be read.
@@ -71,6 +72,7 @@ class FoundSweep:
     info: SweepInfo | None = None
     planned: dict[str, PlannedPoint] = field(default_factory=dict)
     tasks: dict[str, list[Task]] = field(default_factory=dict)
+    runners: dict[str, Process] = field(default_factory=dict)
     attempts: dict[str, list[FoundAttempt]] = field(default_factory=dict)
     job_folders: dict[str, Path] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
@@ -92,6 +94,8 @@ def read_sweep(folder: Path) -> FoundSweep:
             sweep.planned[planned.point_id] = planned
     _compare_count(sweep)
     for line in _rows(sweep, "jobs.jsonl", JobLine):
+        if line.runner is not None:
+            sweep.runners[line.job_id] = line.runner
         for index, point_ids in line.tasks.items():
             alone = len(line.tasks) == 1 and index == "0"
             task = Task(line.job_id, int(index) if index.isdecimal() and not alone else None)

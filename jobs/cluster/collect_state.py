@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import socket
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -12,7 +10,8 @@ from jobs.cluster.collect_points import CollectedPoint, Quote
 from jobs.cluster.collect_read import FoundAttempt, FoundSweep, Task
 from jobs.cluster.ledger import PLANNED_JOB
 from jobs.cluster.states import RUNNING, WAITING, Knowledge, TaskState, lost
-from jobs.record import INFRASTRUCTURE_CAUSES, Cause, Started
+from jobs.process import still_runs
+from jobs.record import INFRASTRUCTURE_CAUSES, Cause, Process
 
 AskStates = Callable[[list[str]], Knowledge]
 """Asks the scheduler for all of these jobs at once, as `states.ask_states` does."""
@@ -98,10 +97,13 @@ def judge(
         return point("RUNNING", state.reason, None, [])
     if state is not None:
         return _ended_without_record(point, logs, state)
+    runner = sweep.runners.get(tasks[-1].job_id) if tasks else None
     if latest is not None:
-        return _started_without_scheduler(point, latest, logs)
+        return _started_without_scheduler(point, latest, runner, logs)
     if job_id is None:
         return point("PLANNED", "not submitted", None, [])
+    if runner is not None:
+        return _not_started_here(point, runner, sweep.sweep_id)
     sign = find_sign(logs)
     if sign is not None and sign.cause is not None:
         return _told_by_log(point, logs, "its job ended before it started")
@@ -129,27 +131,33 @@ def _told_by_log(point: _Point, logs: list[Path], reason: str) -> CollectedPoint
 
 
 def _started_without_scheduler(
-    point: _Point, attempt: FoundAttempt, logs: list[Path]
+    point: _Point, attempt: FoundAttempt, runner: Process | None, logs: list[Path]
 ) -> CollectedPoint:
     sign = find_sign(logs)
     if sign is not None and sign.cause not in (None, Cause.exception):
         return _told_by_log(point, logs, "its log tells how it ended")
-    if attempt.started is not None and _is_gone(attempt.started):
+    known = [process for process in (attempt.started, runner) if process is not None]
+    answers = [still_runs(process) for process in known]
+    if known and not any(answer in (True, None) for answer in answers):
         return _told_by_log(point, logs, "its process is gone")
-    return point("RUNNING", "started; no scheduler to ask whether it still runs", None, [])
+    if True in answers:
+        return point("RUNNING", "", None, [])
+    since = f"started {attempt.started.started_at}" if attempt.started else "begun"
+    if not known:
+        return point("RUNNING", f"{since}; no scheduler to ask whether it still runs", None, [])
+    return point("RUNNING", f"{since}; {_only_there(known[0])}", None, [])
 
 
-def _is_gone(started: Started) -> bool:
-    """Whether the process ran on this host and is no more; elsewhere nobody can say."""
-    if started.host != socket.gethostname() or started.pid <= 0:
-        return False
-    try:
-        os.kill(started.pid, 0)
-    except ProcessLookupError:
-        return True
-    except (PermissionError, OverflowError):
-        return False
-    return False
+def _not_started_here(point: _Point, runner: Process, sweep_id: str) -> CollectedPoint:
+    runs = still_runs(runner)
+    if runs is False:
+        remedy = f"python launch.py resume {sweep_id} runs it"
+        return point("PLANNED", f"its run ended before its turn; {remedy}", None, [])
+    return point("PENDING", "" if runs else _only_there(runner), None, [])
+
+
+def _only_there(process: Process) -> str:
+    return f"only {process.host} can tell whether process {process.pid} still runs"
 
 
 def _job_of(latest: FoundAttempt | None, tasks: list[Task]) -> str | None:

@@ -24,7 +24,7 @@ Retry = Callable[[Sequence[Row]], bool]
 def follow(
     selections: Sequence[Selection], ids: str, out: Console, retry: Retry | None = None
 ) -> Survey:
-    """Waits until every point has ended.
+    """Waits until no point is under way any more.
 
     Args:
         selections: What is waited for.
@@ -55,7 +55,7 @@ def follow(
                     progress.console.print(_line(row, len(shown), len(seen.rows)))
                 progress.update(bar, total=len(seen.rows), completed=len(ended))
                 again = bool(fresh) and retry is not None and retry(ended)
-                if seen.finished and not again:
+                if not seen.under_way and not again:
                     break
                 pause = FIRST_PAUSE_S if fresh else min(LONGEST_PAUSE_S, pause * 1.3)
                 time.sleep(pause)

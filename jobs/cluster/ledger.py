@@ -30,7 +30,7 @@ from pydantic import Field, ValidationError
 
 from jobs.errors import LedgerError
 from jobs.files import append_line, write_whole
-from jobs.record import Model
+from jobs.record import Model, Process
 
 PLANNED_JOB = "planned"  # the folder of records that the planner itself writes
 _SWEEP_ID = re.compile(r"s-\d{8}-\d{6}-[0-9a-f]{6}")
@@ -84,6 +84,7 @@ class JobLine(Model):
     """One line of `jobs.jsonl`: a submission, and which of its tasks runs which points.
 
     `tasks` maps the array index ("0" for a job that is no array) to point ids in their order.
+    `runner` is the process that runs the job, where no scheduler does.
     """
 
     job_id: str
@@ -93,6 +94,7 @@ class JobLine(Model):
     name: str | None = None
     chunk: int = 0
     submission: int = 0
+    runner: Process | None = None
 
 
 def now() -> str:

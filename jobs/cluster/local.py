@@ -14,6 +14,7 @@ from jobs.cluster.plan import Plan, site_of
 from jobs.cluster.source import CHECKOUT
 from jobs.errors import LedgerError, RecordError
 from jobs.files import new_attempt, write_whole
+from jobs.process import this_process
 from jobs.record import Cause, Evidence, Identity, Outcome, Record, read_record, to_json
 
 Follow = Callable[[PlannedPoint, Record | None], None]
@@ -38,7 +39,13 @@ def run_plan(plan: Plan, ledger: Ledger, follow: Follow) -> list[tuple[PlannedPo
     job_id = f"local-{secrets.token_hex(4)}"
     tasks = {"0": [point.point_id for point in plan.runnable]}
     if plan.runnable:
-        line = JobLine(job_id=job_id, tasks=tasks, scheduler="local", submitted_at=now())
+        line = JobLine(
+            job_id=job_id,
+            tasks=tasks,
+            scheduler="local",
+            submitted_at=now(),
+            runner=this_process(),
+        )
         try:
             ledger.add_job(line)
         except OSError as error:

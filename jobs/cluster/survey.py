@@ -16,7 +16,7 @@ from datetime import datetime
 from pathlib import Path
 
 from jobs.cluster.collect_files import job_logs, logs_of
-from jobs.cluster.collect_points import CollectedPoint
+from jobs.cluster.collect_points import STATES, CollectedPoint
 from jobs.cluster.collect_read import FoundSweep, Task, read_sweep
 from jobs.cluster.collect_select import Selection
 from jobs.cluster.collect_state import AskStates, judge
@@ -26,7 +26,7 @@ from jobs.files import write_whole
 from jobs.record import INFRASTRUCTURE_CAUSES
 
 LAST_SEEN = ".last_seen.json"
-UNFINISHED = frozenset({"PLANNED", "PENDING", "RUNNING", "REQUEUED"})
+UNDER_WAY = frozenset({"PENDING", "RUNNING", "REQUEUED"})
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,12 @@ class Row:
     @property
     def finished(self) -> bool:
         """Whether it has an outcome."""
-        return self.point.state not in UNFINISHED
+        return self.point.state not in STATES
+
+    @property
+    def under_way(self) -> bool:
+        """Whether a job runs it, or will; a point that nobody submitted waits for its user."""
+        return self.point.state in UNDER_WAY
 
 
 @dataclass(frozen=True)
@@ -82,9 +87,9 @@ class Survey:
         return counts
 
     @property
-    def finished(self) -> bool:
-        """Whether every point has an outcome."""
-        return all(row.finished for row in self.rows)
+    def under_way(self) -> bool:
+        """Whether any point may still change without its user."""
+        return any(row.under_way for row in self.rows)
 
 
 def survey(

@@ -58,7 +58,7 @@ def cancel(config: Cancel, call: Call) -> int:
 
 def _jobs(seen: Survey) -> list[str]:
     """The jobs that may still run, each once; local ones cannot be ended from here."""
-    open_rows = [row for row in seen.rows if not row.finished and row.point.job_id]
+    open_rows = [row for row in seen.rows if row.under_way and row.point.job_id]
     jobs = dict.fromkeys(row.point.job_id or "" for row in open_rows)
     local = next((job for job in jobs if job.startswith("local-")), None)
     if local is not None:

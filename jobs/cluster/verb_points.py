@@ -88,6 +88,7 @@ def run_here(made: Plan, ledger: Ledger, call: Call) -> int:
             ended = run_plan(made, ledger, follow)
     except KeyboardInterrupt:
         screen.say(out, "Interrupted: the running point is recorded as cancelled.")
+        _show_left(total - begun, ledger, call, out)
         _show_next(ledger, call, out)
         raise
     if not single:
@@ -96,6 +97,13 @@ def run_here(made: Plan, ledger: Ledger, call: Call) -> int:
     _show_next(ledger, call, out)
     records = [record for _, record in ended]
     return exit_code(records, allow_unsupported=config.allow_unsupported)
+
+
+def _show_left(count: int, ledger: Ledger, call: Call, out: Console) -> None:
+    if count:
+        words = "1 point was" if count == 1 else f"{count} points were"
+        resume = f"python launch.py resume {ledger.sweep_id}{call.places}"
+        screen.say(out, f"{words} not started; to go on: {resume}")
 
 
 def _show_next(ledger: Ledger, call: Call, out: Console) -> None:

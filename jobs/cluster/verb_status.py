@@ -66,7 +66,7 @@ def _watch(selections: Sequence[Selection], interval_s: float, ids: str, out: Co
     try:
         seen = look(selections)
         with Live(as_table(seen), console=out, auto_refresh=False) as live:
-            while not seen.finished:
+            while seen.under_way:
                 time.sleep(interval_s)
                 seen = look(selections)
                 live.update(as_table(seen), refresh=True)
@@ -188,10 +188,10 @@ def logs(config: Logs, call: Call) -> int:
 
 def _follow(offsets: dict[str, int], config: Logs, call: Call) -> None:
     """Prints what is added to the logs until every point has ended."""
-    finished = False
-    while not finished:
-        finished = look(selected(config, call)).finished
-        deadline = time.monotonic() + (0 if finished else 5.0)
+    under_way = True
+    while under_way:
+        under_way = look(selected(config, call)).under_way
+        deadline = time.monotonic() + (5.0 if under_way else 0)
         while True:
             for name, offset in offsets.items():
                 with open(name, "rb") as handle:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
@@ -23,6 +22,7 @@ from jobs.node.point_file import PointFile, attempt_identity
 from jobs.node.probe import fingerprint
 from jobs.node.report import report
 from jobs.node.telemetry import Telemetry
+from jobs.process import this_process
 from jobs.record import Outcome, Record, Started, to_json
 from mxfp8_attention.capability import checks_for, first_refusal, look
 from mxfp8_attention.capability_flags import flags
@@ -110,9 +110,8 @@ def _is_probe(draft: Draft) -> bool:
 
 def _write_started(draft: Draft, attempt_dir: Path) -> None:
     started = Started(
+        **this_process().model_dump(),
         identity=draft.identity,
-        host=socket.gethostname(),
-        pid=os.getpid(),
         started_at=iso(draft.started),
     )
     write_whole(attempt_dir / "started.json", to_json(started))

@@ -19,6 +19,7 @@ import pytest
 from jobs.cluster import entry
 from jobs.cluster.entry import Child, run_point
 from jobs.record import Cause, Record, read_record
+from tests.processes import gone
 
 ROOT = Path(__file__).resolve().parents[3]
 POINT: dict[str, Any] = {
@@ -70,19 +71,6 @@ def interruptible() -> Iterator[None]:
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
-
-
-def gone(pid: int) -> bool:
-    """Whether a process has ended, waiting for it a while; one that is unreaped has ended."""
-    for _ in range(200):
-        try:
-            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-        except OSError:
-            return True
-        if state == "Z":
-            return True
-        time.sleep(0.05)
-    return False
 
 
 def test_the_process_gets_the_point_an_attempt_and_a_clean_start(

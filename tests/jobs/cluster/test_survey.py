@@ -65,7 +65,7 @@ def test_only_points_without_a_record_are_asked_for_and_all_at_once(tmp_path: Pa
     assert seen.rows[2].point.cause == "timeout"
     assert (seen.rows[2].node, seen.rows[2].elapsed_s) == ("n1", 7)
     assert seen.rows[0].elapsed_s == 3.0
-    assert not seen.finished
+    assert seen.under_way
 
 
 def test_a_job_that_nobody_knows_is_lost(tmp_path: Path) -> None:

@@ -70,7 +70,11 @@ def test_ctrl_c_says_where_the_records_lie(
     monkeypatch.setattr(verb_points, "run_plan", run_plan)
     result = launcher("sweep")
     assert (result.code, result.err) == (130, "")
-    assert result.out.splitlines()[:2] == [
+    ledger = launcher.ledger()
+    places = f"runs_dir={launcher.runs_dir} results_dir={launcher.results_dir}"
+    resumed = f"{ledger.sweep_id} {places}"
+    assert result.out.splitlines()[:3] == [
         "Interrupted: the running point is recorded as cancelled.",
+        f"4 points were not started; to go on: python launch.py resume {resumed}",
         f"Records: {launcher.ledger().root}",
     ]
