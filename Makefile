@@ -47,13 +47,15 @@ benchmarks: $(VENV)/.test
 	$(BIN)/python -m benchmarks.login
 	$(BIN)/python -m benchmarks.collect
 
-$(VENV)/bin/python:
+# A stamp, for the interpreter is there before pip is: what was left half made is made anew.
+$(VENV)/.made:
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or later must be there, found none; name one: make PYTHON=/path/to/python3.11" >&2; exit 2; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "PYTHON must be 3.11 or later, got $(PYTHON): $$($(PYTHON) --version 2>&1)" >&2; exit 2; }
-	$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip --version >/dev/null 2>&1 || { rm -f $(BIN)/python*; $(PYTHON) -m venv $(VENV); }
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip
+	@touch $@
 
-$(VENV)/.run: requirements.lock | $(VENV)/bin/python
+$(VENV)/.run: requirements.lock | $(VENV)/.made
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_ARGS) -r requirements.lock
 	@touch $@
 
@@ -63,7 +65,7 @@ $(VENV)/.test: requirements-test.lock $(VENV)/.run
 
 # Resolves pyproject.toml anew. torch stands without a local version (+cpu) and without a hash: its
 # builds differ from machine to machine, and each takes the one it can use.
-lock: $(VENV)/bin/python
+lock: $(VENV)/.made
 	$(BIN)/python -m venv $(VENV)/lock
 	$(VENV)/lock/bin/python -m pip install --quiet --disable-pip-version-check pip-tools
 	printf '%s\n' $(LOCK_PINS) > $(VENV)/lock/pins.txt

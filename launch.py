@@ -152,8 +152,10 @@ def _compose(line: CommandLine, call: Call) -> int:
     from hydra_plugins.mxfp8_launcher._composition import named, typed
     from hydra_plugins.mxfp8_launcher._configs import register
     from hydra_plugins.mxfp8_launcher._messages import REFUSALS, one_line
+    from hydra_plugins.mxfp8_launcher.config_folder import refuse_hidden
 
     verb = VERBS[line.verb]
+    refuse_hidden(Path(CONFIG_PATH), line.hydra)
     register()
     composed: list[Any] = []  # one configuration, or our sweeper's list of them
 

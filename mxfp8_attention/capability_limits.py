@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from conf.choices import AttnMask, Backend, Job, QkvFormat, RecipeName
+from conf.choices import AttnMask, Backend, Job, QkvFormat, RecipeName, RopeKernel
 from conf.schema import Point, Recipe, Shape
 
 Version = tuple[int, int, int]
@@ -172,7 +172,7 @@ def refusal_anywhere(point: Point) -> str | None:
         )
     else:
         reason = None
-    return reason or shape_refusal(point.shape, point.recipe)
+    return reason or _rope_refusal(point) or shape_refusal(point.shape, point.recipe)
 
 
 def shape_refusal(shape: Shape, recipe: Recipe) -> str | None:
@@ -245,6 +245,15 @@ def _emulation_refusal(point: Point) -> str | None:
                     f"benchmark.{key} must be null with backend=emulated: the time of an "
                     f"emulated arm says nothing about hardware, got {getattr(gates, key)}"
                 )
+    return None
+
+
+def _rope_refusal(point: Point) -> str | None:
+    if point.shape.rope_kernel is RopeKernel.triton and point.gpu.device == "cpu":
+        return (
+            "shape.rope_kernel=triton needs a CUDA GPU, got gpu=cpu; "
+            "name the GPU or use shape.rope_kernel=eager"
+        )
     return None
 
 

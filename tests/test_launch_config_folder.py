@@ -9,6 +9,7 @@ import pytest
 from tests.fake_node import install
 from tests.launcher import Launcher
 
+ROOT = Path(__file__).parents[1]
 FILES = {
     "shape/mine.yaml": "{batch: 2, seq_len: 128, hidden: 256, num_heads: 4}",
     "gpu/rtx.yaml": '{matches: [RTX], compute_capability: "12.0"}',
@@ -85,12 +86,28 @@ def test_a_sweep_runs_its_shape_and_its_grid(
     assert names == ["tiny", "mine"]
 
 
-def test_it_adds_choices_and_hides_none(
+@pytest.mark.parametrize("file", ["shape/tiny.yaml", "sweep.yaml"])
+def test_a_file_that_a_shipped_one_would_hide_is_refused(
+    launcher: Launcher, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, file: str
+) -> None:
+    own = fill(tmp_path / "own", {file: "{batch: 9}"})
+    sentence = f"{own / file} is hidden by {ROOT / 'conf' / file}; give it another name"
+    for words in (["plan"], ["sweep", "--help"], ["--cfg", "job"], ["status"]):
+        assert launcher(*words, f"--config-dir={own}").refusal() == sentence
+    monkeypatch.setenv("MXFP8_CONFIG_DIR", str(own))
+    assert launcher("plan").refusal() == sentence
+    assert launcher.complete("python launch.py shape=ti") == []
+
+
+def test_of_two_folders_of_the_users_own_none_hides_the_other(
     launcher: Launcher, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setenv("MXFP8_CONFIG_DIR", str(fill(tmp_path, {"shape/tiny.yaml": "{batch: 9}"})))
-    shown = launcher("--cfg", "job", "--package", "shape")
-    assert "batch: 1\n" in shown.out
+    own, named = fill(tmp_path / "own"), fill(tmp_path / "named", {"shape/mine.yaml": "{}"})
+    monkeypatch.setenv("MXFP8_CONFIG_DIR", str(own))
+    assert launcher("plan", f"--config-dir={own}").code == 0
+    hidden, first = own / "shape" / "mine.yaml", named / "shape" / "mine.yaml"
+    refused = launcher("plan", f"--config-dir={named}").refusal()
+    assert refused == f"{hidden} is hidden by {first}; give it another name"
 
 
 def test_a_folder_that_is_named_must_be_there(

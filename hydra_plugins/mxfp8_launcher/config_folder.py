@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from hydra.core.config_search_path import ConfigSearchPath
@@ -34,6 +35,28 @@ def user_config_folder() -> Path | None:
         return folder if folder.is_dir() else None
     except OSError:  # a home that may not be looked into holds no choices
         return None
+
+
+def refuse_hidden(shipped: Path, words: Sequence[str]) -> None:
+    """Refuses a file of a user's own that another one of the same name would hide.
+
+    Args:
+        shipped: The configuration that comes with the tool, and comes first.
+        words: What goes to Hydra: `--config-dir` is read.
+
+    Raises:
+        UsageError: Names both files.
+    """
+    named = [Path(word.partition("=")[2]) for word in words if word.startswith("--config-dir=")]
+    own = user_config_folder()
+    groups = ["", *sorted(entry.name for entry in shipped.iterdir() if entry.is_dir())]
+    first: dict[tuple[str, str], Path] = {}
+    for folder in [shipped, *named, *([own] if own else [])]:
+        for group in groups:
+            for path in sorted((folder / group).glob("*.yaml")):
+                before = first.setdefault((group, path.name), path)
+                if before.resolve() != path.resolve():
+                    raise UsageError(f"{path} is hidden by {before}; give it another name")
 
 
 class UserConfigFolder(SearchPathPlugin):

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from conf.choices import Backend, Job, QkvFormat
+from conf.choices import Backend, Job, QkvFormat, RopeKernel
 from conf.schema import (
     Benchmark,
     Bf16Recipe,
@@ -30,6 +30,7 @@ from mxfp8_attention.capability_limits import (
 
 DSV3 = Shape(name="dsv3", seq_len=4096, hidden=16384, num_heads=128)
 HOPPER_FP8 = replace(DSV3, name="hopper_fp8", head_dim_nope=64)
+TRITON = replace(DSV3, rope_kernel=RopeKernel.triton)
 CPU = Gpu(name="cpu", device="cpu")
 H200 = Gpu(name="h200", compute_capability="9.0")
 GB300 = Gpu(name="gb300", compute_capability="10.3")
@@ -90,6 +91,12 @@ def test_every_limit_says_where_it_is_written() -> None:
         (point(MxFp8Recipe(), gpu=CPU), "backend=te needs a CUDA GPU"),
         (point(MxFp8Recipe(), gpu=CPU, backend=Backend.emulated), None),
         (point(Fp8BlockRecipe(), gpu=CPU, backend=Backend.emulated), "got fp8_block"),
+        (
+            point(MxFp8Recipe(), TRITON, CPU, backend=Backend.emulated),
+            "shape.rope_kernel=triton needs a CUDA GPU, got gpu=cpu",
+        ),
+        (point(MxFp8Recipe(), TRITON), None),
+        (point(MxFp8Recipe(), TRITON, H200, backend=Backend.emulated), None),
         (point(MxFp8Recipe(), replace(DSV3, seq_len=4160)), "seq_len must be a multiple of 128"),
         (point(MxFp8Recipe(fp8_dpa=False), replace(DSV3, seq_len=4160)), None),
         (point(MxFp8Recipe(), replace(DSV3, hidden=16400)), "shape.hidden must be a multiple"),
