@@ -6,12 +6,15 @@ torch. What the point does follows from `shape.seed`. It knows nothing of this r
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import signal
 import socket
 import sys
+import threading
 import time
+from importlib import import_module
 from pathlib import Path
 
 PASS = 0
@@ -26,6 +29,10 @@ KILLED = 14
 HANGS = 15
 EATS_MEMORY = 16
 WRITES_ENVIRONMENT = 20
+MISSES_MODULE = 30
+MISSES_LIBRARY = 31
+EXITS_AT_ONCE = 32
+ABORTS_IN_THREAD = 33
 """Values of `shape.seed`, modulo 100: a sweep may name as many points as it likes."""
 
 
@@ -80,6 +87,16 @@ def _act(act: int, attempt: Path) -> None:
         held = []
         while True:
             held.append(bytearray(16 << 20))
+    elif act == MISSES_MODULE:
+        import_module("a_module_that_is_not_there")
+    elif act == MISSES_LIBRARY:
+        ctypes.CDLL("libnot_there.so.9")
+    elif act == EXITS_AT_ONCE:
+        os._exit(7)
+    elif act == ABORTS_IN_THREAD:
+        thread = threading.Thread(target=ctypes.CDLL(None).abort)
+        thread.start()
+        thread.join()
     elif act == WRITES_ENVIRONMENT:
         (attempt / "environment.json").write_text(json.dumps([dict(os.environ), os.getcwd()]))
 

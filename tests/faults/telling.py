@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from jobs.cluster.ledger import Ledger
+from jobs.cluster.survey import LAST_SEEN
 from tests.cluster.launching import SlurmUser
 from tests.faults.matrix import Told
 
@@ -23,7 +24,7 @@ def told_of(
         retries: The sweep was submitted with `launch.retries=1`.
     """
     results = user.folder / "results" / point_id
-    done = user.run("collect", point_id, f"results_dir={results}")
+    done = user.run("collect", point_id, f"results_dir={results}", "report=false")
     assert "Traceback" not in done.stdout + done.stderr, done.stdout + done.stderr
     (table,) = results.glob("*/points.json")
     (row,) = [row for row in json.loads(table.read_text()) if row["point_id"] == point_id]
@@ -48,10 +49,7 @@ def lost(user: SlurmUser, ledger: Ledger) -> int:
 
     A point is also lost whose good record lies on disk while the collection shows it otherwise.
     """
-    results = user.folder / "results" / "whole"
-    user.run("collect", f"{ledger.root}/", f"results_dir={results}")
-    (table,) = results.glob("*/points.json")
-    shown = {row["point_id"]: row["state"] for row in json.loads(table.read_text())}
+    shown = _whole(user, ledger)
     good = {
         record["identity"]["point_id"]
         for record in _good_records(ledger)
@@ -60,6 +58,21 @@ def lost(user: SlurmUser, ledger: Ledger) -> int:
     planned = {point.point_id for point in ledger.plan()}
     hidden = {name for name in good if shown.get(name) in (None, "ERROR", "PENDING", "PLANNED")}
     return len((planned - shown.keys()) | hidden)
+
+
+_WHOLES: dict[tuple[object, ...], dict[str, str]] = {}
+
+
+def _whole(user: SlurmUser, ledger: Ledger) -> dict[str, str]:
+    """The state of every point, from a collection of the sweep; one for each set of files."""
+    files = (path for path in ledger.root.glob("**/*.json*") if path.name != LAST_SEEN)
+    key = tuple(sorted((str(path), path.stat().st_mtime_ns) for path in files))
+    if key not in _WHOLES:
+        results = user.folder / "results" / "whole"
+        user.run("collect", f"{ledger.root}/", f"results_dir={results}", "report=false")
+        (table,) = results.glob("*/points.json")
+        _WHOLES[key] = {row["point_id"]: row["state"] for row in json.loads(table.read_text())}
+    return _WHOLES[key]
 
 
 def _good_records(ledger: Ledger) -> list[dict[str, Any]]:

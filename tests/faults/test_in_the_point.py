@@ -15,33 +15,40 @@ from tests.faults.telling import told_of
 
 pytestmark = pytest.mark.slurm
 
+
+def ends_badly(name: str, cause: Cause, quotes: str) -> pytest.MarkDecorator:
+    """A row of a point that ends by its own doing: an ERROR, and not tried again."""
+    return fault(Part.point, name, told="ERROR", cause=cause, quotes=quotes, retried=False, code=1)
+
+
 ACTS = {
-    node.RAISES: fault(
-        Part.point,
-        "the point raises",
-        told="ERROR",
-        cause=Cause.exception,
-        quotes="ValueError: the point raised",
-        retried=False,
-        code=1,
+    node.RAISES: ends_badly("the point raises", Cause.exception, "ValueError: the point raised"),
+    node.MISSES_MODULE: ends_badly(
+        "a module is missing",
+        Cause.import_error,
+        "ModuleNotFoundError: No module named 'a_module_that_is_not_there'",
     ),
-    node.EXITS_0: fault(
-        Part.point,
-        "sys.exit(0), and no record",
-        told="ERROR",
-        cause=Cause.exception,
-        quotes="exit code 0 and left no record",
-        retried=False,
-        code=1,
+    node.MISSES_LIBRARY: ends_badly(
+        "a shared library cannot be opened",
+        Cause.import_error,
+        "libnot_there.so.9: cannot open shared object file",
     ),
-    node.SEGFAULT: fault(
-        Part.point,
-        "SIGSEGV",
-        told="ERROR",
-        cause=Cause.crashed,
-        quotes="SIGSEGV",
-        retried=False,
-        code=1,
+    node.EXITS_0: ends_badly(
+        "sys.exit(0), and no record", Cause.exception, "exit code 0 and left no record"
+    ),
+    node.EXITS_3: ends_badly(
+        "sys.exit(3), and no record", Cause.exception, "exit code 3 and left no record"
+    ),
+    node.EXITS_AT_ONCE: ends_badly(
+        "os._exit(7), and no record", Cause.exception, "exit code 7 and left no record"
+    ),
+    node.SEGFAULT: ends_badly("SIGSEGV", Cause.crashed, "ended by SIGSEGV"),
+    node.KILLED: ends_badly("SIGKILL", Cause.crashed, "ended by SIGKILL"),
+    node.ABORTS_IN_THREAD: ends_badly(
+        "abort in a second thread", Cause.crashed, "ended by SIGABRT"
+    ),
+    node.HANGS: ends_badly(
+        "the point hangs", Cause.timeout, "still running after its limit of 4 s"
     ),
 }
 
@@ -56,7 +63,7 @@ def sweep(
     _, ledger = user.sweep(
         f"shape.seed={','.join(map(str, seeds))}",
         f"launch.points_per_job={len(seeds)}",
-        "launch.point_time_limit_s=3",
+        "launch.point_time_limit_s=4",
         "launch.retries=1",
         "wait=true",
     )

@@ -115,32 +115,6 @@ def test_sweep_shows_what_plan_has_shown(slurm_user: SlurmUser) -> None:
     assert all(outcome == ["PASSED"] for outcome in slurm_user.outcomes(ledger).values())
 
 
-def test_faults_of_one_point_cost_that_point_alone(slurm_user: SlurmUser) -> None:
-    acts = (node.RAISES, node.EXITS_0, node.EXITS_3, node.SEGFAULT, node.KILLED, node.HANGS)
-    done, ledger = slurm_user.sweep(
-        seeds(*acts, node.PASS),
-        "launch.points_per_job=7",
-        "launch.point_time_limit_s=2",
-        "wait=true",
-    )
-    assert done.returncode == 1
-    by_act = {
-        record["config"]["shape"]["seed"] % 100: record for record in slurm_user.records(ledger)
-    }
-    told = {act: (record["outcome"], record["cause"]) for act, record in by_act.items() if act}
-    assert told == {
-        node.RAISES: ("ERROR", "exception"),
-        node.EXITS_0: ("ERROR", "exception"),
-        node.EXITS_3: ("ERROR", "exception"),
-        node.SEGFAULT: ("ERROR", "crashed"),
-        node.KILLED: ("ERROR", "crashed"),
-        node.HANGS: ("ERROR", "timeout"),
-    }
-    assert by_act[node.PASS]["outcome"] == "PASSED"
-    assert "SIGSEGV" in by_act[node.SEGFAULT]["reason"]
-    assert "ValueError: the point raised" in json.dumps(by_act[node.RAISES]["evidence"])
-
-
 def test_memory_that_runs_out_is_told_as_that(slurm_user: SlurmUser) -> None:
     if slurm_user.cluster.cgroup == "none":
         pytest.skip(f"memory is not enforced here: {slurm_user.cluster.cgroup_reason}")
