@@ -225,6 +225,16 @@ class BenchmarkResult(Model):
     notes: list[str] = Field(default_factory=list)
 
 
+THROTTLING = frozenset(
+    {"hw_slowdown", "sw_thermal_slowdown", "hw_thermal_slowdown", "hw_power_brake_slowdown"}
+)
+"""The reasons for a lower clock that make a measurement unfit for a verdict.
+
+A power cap in software is how a large GPU runs under matrix products all the time; idle and clock
+settings are a choice.
+"""
+
+
 class TelemetrySample(Model):
     """What NVML saw at one moment."""
 
@@ -235,6 +245,11 @@ class TelemetrySample(Model):
     power_limit_watt: float | None = None
     temperature_celsius: float | None = None
     throttle_reasons: list[str] = Field(default_factory=list)
+
+    @property
+    def throttled(self) -> bool:
+        """Whether the GPU ran slower than it can under such a load."""
+        return not THROTTLING.isdisjoint(self.throttle_reasons)
 
 
 class Probe(Model):

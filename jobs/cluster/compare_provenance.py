@@ -10,7 +10,7 @@ from statistics import fmean, stdev
 
 from jobs.cluster.compare_match import Pair
 from jobs.cluster.compare_verdict import Circumstances
-from jobs.cluster.table import median
+from jobs.cluster.table import clock_reasons, median
 from jobs.record import Record
 
 _FACTS = {
@@ -82,8 +82,8 @@ def differences(first: Record, second: Record) -> list[Difference]:
     for name, (fact, limit) in _PROBES.items():
         before, after = (getattr(r.probe, name) if r.probe else None for r in (first, second))
         found += _number(fact, before, after, limit)
-    if _throttling(first) != _throttling(second):
-        found.append(Difference("throttling", _throttling(first), _throttling(second)))
+    if _held_by(first) != _held_by(second):
+        found.append(Difference("clocks held by", _held_by(first), _held_by(second)))
     return found
 
 
@@ -153,9 +153,8 @@ def _during(record: Record, name: str) -> float | None:
     return median(values)
 
 
-def _throttling(record: Record) -> str:
-    reasons = {name for sample in record.telemetry for name in sample.throttle_reasons}
-    return ", ".join(sorted(reasons)) or "none"
+def _held_by(record: Record) -> str:
+    return ", ".join(clock_reasons(record)) or "nothing"
 
 
 def _shown(value: object) -> str:

@@ -4,58 +4,67 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 NAMED = ("gpu.name", "shape.name", "recipe.name", "shape.batch", "shape.seq_len")
 """What every name of a point says."""
 
+QUIET = frozenset(
+    f"benchmark.{name}"
+    for name in (
+        "warmup_min_iterations",
+        "warmup_max_iterations",
+        "blocks",
+        "iterations_per_block",
+        "settle_iterations",
+        "budget_s",
+        "stages",
+        "confidence",
+        "bootstrap_resamples",
+        "min_fprop_speedup",
+        "min_bprop_speedup",
+        "profile",
+    )
+)
+"""How long and how finely is measured, and what is asked of it: not what is measured."""
 
-def varying_keys(configs: Sequence[dict[str, Any]]) -> list[str]:
-    """The dotted keys in which points differ and of which their names say nothing.
-
-    What follows from a choice is not told: a key of a group counts only where it differs between
-    two points that chose the same member of that group.
-
-    Args:
-        configs: What points were asked, as `conf.plain` writes it; a part of it is enough.
-
-    Returns:
-        Keys in the configuration's order.
-    """
-    seen: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
-    for leaves in (dict(flat(config)) for config in configs):
-        for key, value in leaves.items():
-            group, _, last = key.rpartition(".")
-            choice = f"{group}.name" if group and last != "name" else "gpu.name"
-            seen[key][str(leaves.get(choice))].add(json.dumps(value, default=str))
-    return [
-        key
-        for key, values in seen.items()
-        if key not in NAMED and any(len(among) > 1 for among in values.values())
-    ]
+Leaves = dict[str, Any]
 
 
 def words_apart(configs: Sequence[dict[str, Any]]) -> list[str]:
     """Short words for each point that set it apart from the others.
 
+    What most points have is not said: a label tells where a point is unlike the rest. What follows
+    from a choice is not told either: a key of a group counts only among points that chose the same
+    member of that group. How long was measured is told only where nothing else tells two apart.
+
     Args:
-        configs: What points were asked; a probe, which runs neither shape nor recipe, gets none.
+        configs: What points were asked, as `conf.plain` writes it; a part of it is enough.
+            A probe, which runs neither shape nor recipe, gets no words.
 
     Returns:
-        A text a point like `projection=fused seed=7`; empty where nothing else varies.
+        A text a point like `projection=fused seed=7`; empty where nothing else varies. Two points
+        that were asked differently never share name and words.
     """
-    runs = [config for config in configs if config.get("job") != "probe"]
-    keys = [key for key in varying_keys(runs) if key != "job"]
-    short = {key: _last(key) for key in keys}
-    often = Counter(short.values())
-    titles = {key: name if often[name] == 1 else key for key, name in short.items()}
-    texts = []
-    for config in configs:
-        leaves = {} if config.get("job") == "probe" or not keys else dict(flat(config))
-        words = (f"{titles[key]}={_word(leaves[key])}" for key in keys if key in leaves)
-        texts.append(" ".join(words))
-    return texts
+    runs = {
+        place: dict(flat(config))
+        for place, config in enumerate(configs)
+        if config and config.get("job") != "probe"
+    }
+    told = _unusual(runs, lambda key: key not in QUIET)
+    alike: dict[str, dict[int, Leaves]] = defaultdict(dict)
+    for place, leaves in runs.items():
+        label = [[leaves.get(key) for key in NAMED], told[place]]
+        alike[json.dumps(label, default=str)][place] = leaves
+    for same in alike.values():
+        for place, words in _unusual(same, QUIET.__contains__).items():
+            told[place] |= words
+    titles = _titles({key for words in told.values() for key in words})
+    return [
+        " ".join(f"{titles[key]}={_word(value)}" for key, value in told.get(place, {}).items())
+        for place in range(len(configs))
+    ]
 
 
 def flat(config: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -65,6 +74,44 @@ def flat(config: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
             yield from flat(value, f"{prefix}{name}.")
         else:
             yield f"{prefix}{name}", value
+
+
+def _unusual(runs: dict[int, Leaves], counts: Callable[[str], bool]) -> dict[int, Leaves]:
+    """Of each point the keys that count and whose value is not the one that most points have."""
+    seen: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+    for leaves in runs.values():
+        for key, value in leaves.items():
+            seen[key, _choice(key, leaves)][json.dumps(value, default=str)] += 1
+    usual = {
+        place: value
+        for place, values in seen.items()
+        for value, count in values.items()
+        if 2 * count > values.total()
+    }
+    return {
+        place: {
+            key: value
+            for key, value in leaves.items()
+            if key not in NAMED
+            and key != "job"
+            and counts(key)
+            and usual.get((key, _choice(key, leaves))) != json.dumps(value, default=str)
+        }
+        for place, leaves in runs.items()
+    }
+
+
+def _choice(key: str, leaves: Leaves) -> str:
+    """What was chosen for the key's group; the GPU where the key names a choice itself."""
+    group, _, last = key.rpartition(".")
+    return str(leaves.get(f"{group}.name" if group and last != "name" else "gpu.name"))
+
+
+def _titles(keys: set[str]) -> dict[str, str]:
+    """The last word of each key; the whole key where two end alike."""
+    short = {key: _last(key) for key in keys}
+    often = Counter(short.values())
+    return {key: name if often[name] == 1 else key for key, name in short.items()}
 
 
 def _last(key: str) -> str:

@@ -23,7 +23,7 @@ from jobs.cluster.report_plots import (
 )
 from jobs.cluster.report_plots_checks import accuracy_plot, nodes_plot
 from jobs.cluster.report_series import Group, finite, groups
-from jobs.cluster.report_tables import POINT_COLUMNS, edge_rows, point_rows
+from jobs.cluster.report_tables import edge_rows, point_table
 from jobs.cluster.table import Value, row
 
 REPORT_NAME = "report.html"
@@ -149,7 +149,7 @@ def render(collection: Collection, plots: Plots) -> str:
         nothing but its own script.
     """
     rows = [row(point) for point in collection.points]
-    points = point_rows(collection.points, rows)
+    columns, points = point_table(collection.points, rows)
     return render_page(
         "report.html.j2",
         collection=collection,
@@ -159,7 +159,7 @@ def render(collection: Collection, plots: Plots) -> str:
         facts=_facts(collection, groups(collection.points)),
         subtitle=_subtitle(collection, rows),
         plots=plots,
-        columns=POINT_COLUMNS,
+        columns=columns,
         points=points,
         filters={
             name: sorted({point.filters[name] for point in points})

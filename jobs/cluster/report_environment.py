@@ -50,6 +50,7 @@ class NodeRow:
     points: int
     figures: list[str]
     throttled: str
+    limits: str
 
 
 @dataclass(frozen=True)
@@ -79,8 +80,8 @@ def node_rows(rows: Sequence[dict[str, Value]]) -> list[NodeRow]:
             show.number(median([_float(row[key]) for row in mine]))
             for key in NODE_COLUMNS.values()
         ]
-        reasons = {str(row["throttle_reasons"]) for row in mine if row["throttle_reasons"]}
-        made.append(NodeRow(host, gpu, len(mine), figures, "; ".join(sorted(reasons)) or "no"))
+        throttled, limits = (_reasons(mine, key) for key in ("throttle_reasons", "clock_limits"))
+        made.append(NodeRow(host, gpu, len(mine), figures, throttled or "no", limits or "nothing"))
     return made
 
 
@@ -119,6 +120,16 @@ def _variables(points: Sequence[CollectedPoint]) -> list[ProvenanceRow]:
         if absent:
             counts["not set"] += absent
     return [ProvenanceRow(name, counts.most_common()) for name, counts in sorted(seen.items())]
+
+
+def _reasons(rows: Sequence[dict[str, Value]], key: str) -> str:
+    """NVML's reasons in words, each once, with how many of the points saw it."""
+    held = [str(row[key]).split("; ") for row in rows if row[key]]
+    counts = Counter(name for names in held for name in names)
+    return ", ".join(
+        f"{name.removeprefix('sw_').removeprefix('hw_').replace('_', ' ')} ({count})"
+        for name, count in counts.most_common()
+    )
 
 
 def _word(value: Value) -> str:

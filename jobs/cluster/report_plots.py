@@ -70,6 +70,7 @@ def peak_plot(group: Group, number: int, folder: Path) -> Plot | None:
     for axis, direction in zip(axes, DIRECTIONS, strict=True):
         lines = [(recipe, recipe, group.of_recipe(recipe), "recipe") for recipe in group.recipes]
         lines.append(("bf16", "bf16 baseline", group.timed, "bf16"))
+        tops: list[float] = []
         for recipe, label, timed, arm in lines:
             drawn = [
                 (float(one.seq_len), 100 * share, 100 * share, 100 * share)
@@ -78,11 +79,12 @@ def peak_plot(group: Group, number: int, folder: Path) -> Plot | None:
                 and (share := timing.share_of_peak) is not None
                 and finite(share)
             ]
-            seen = seen or bool(drawn)
+            tops += [share for _, share, _, _ in drawn]
             _line(axis, _middle(drawn), recipe, label)
+        seen = seen or bool(tops)
         axis.set_title(f"{direction} share of peak")
         axis.set_ylabel("percent of peak")
-        axis.set_ylim(bottom=0)
+        axis.set_ylim(0, 1.1 * max(tops, default=100))
         length_axis(axis, group.lengths)
     if not seen:
         return None

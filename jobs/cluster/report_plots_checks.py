@@ -93,7 +93,7 @@ def nodes_plot(points: Iterable[CollectedPoint], folder: Path) -> Plot | None:
             continue
         during = [sample for sample in point.record.telemetry if sample.when == "during"]
         values = [median([getattr(s, name) for s in during]) for name, _ in _NODE_PANELS]
-        throttled = any(sample.throttle_reasons for sample in during)
+        throttled = any(sample.throttled for sample in during)
         if any(value is not None for value in values):
             host = point.record.environment.host or "unknown"
             seen.setdefault(host, []).append((values, throttled))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from jobs.cluster import report_text as show
 from jobs.cluster.collect_points import CollectedPoint
@@ -31,14 +31,18 @@ class Column:
     hint: str = ""
 
 
+_SPEEDUP_HINT = (
+    "BF16 time over the recipe's time, with its interval; noise alone: BF16 against itself"
+)
+
 POINT_COLUMNS = (
     Column("Point", False, "shape, batch and sequence length; opens the record"),
     Column("State", False),
     Column("Recipe", False),
     Column("GPU", False),
     Column("Length", True, "tokens of a sequence"),
-    Column("fprop speedup", True, "BF16 time over the recipe's time, with its interval"),
-    Column("bprop speedup", True, "BF16 time over the recipe's time, with its interval"),
+    Column("fprop speedup", True, _SPEEDUP_HINT),
+    Column("bprop speedup", True, _SPEEDUP_HINT),
     Column("fprop ms", True, "the recipe's arm; small: the BF16 arm"),
     Column("bprop ms", True, "the recipe's arm; small: the BF16 arm"),
     Column("Error of out", True, "relative L2 against FP32"),
@@ -57,9 +61,9 @@ class PointRow:
     filters: dict[str, str]
 
 
-def point_rows(
+def point_table(
     points: Sequence[CollectedPoint], rows: Sequence[dict[str, Value]]
-) -> list[PointRow]:
+) -> tuple[list[Column], list[PointRow]]:
     """The table of points as it is shown.
 
     Args:
@@ -67,9 +71,18 @@ def point_rows(
         rows: Their flat rows, as `table.row` made them.
 
     Returns:
-        A row for each point.
+        The columns that have a value at some point, and a row for each point.
     """
-    return [_point_row(point, row) for point, row in zip(points, rows, strict=True)]
+    made = [_point_row(point, row) for point, row in zip(points, rows, strict=True)]
+    kept = [
+        place
+        for place in range(len(POINT_COLUMNS))
+        if not made or any(row.cells[place].text != show.NOTHING for row in made)
+    ]
+    return (
+        [POINT_COLUMNS[place] for place in kept],
+        [replace(row, cells=[row.cells[place] for place in kept]) for row in made],
+    )
 
 
 def _point_row(point: CollectedPoint, row: dict[str, Value]) -> PointRow:
@@ -81,8 +94,9 @@ def _point_row(point: CollectedPoint, row: dict[str, Value]) -> PointRow:
     shape = str(row["shape"] or point.point_id)
     batch = f" b={row['batch']}" if row["batch"] not in (None, 1) else ""
     recipe = str(row["recipe"] or show.NOTHING)
+    length = of("seq_len")
     if row["job"] == "probe":  # it fingerprints the node: neither shape nor recipe is run
-        shape, batch, recipe = "probe", "", show.NOTHING
+        shape, batch, recipe, length = "probe", "", show.NOTHING, None
     use = of("gate_use")
     apart = f" {point.apart}" if point.apart else ""
     cells = [
@@ -90,7 +104,7 @@ def _point_row(point: CollectedPoint, row: dict[str, Value]) -> PointRow:
         Cell(point.state, point.state, point.cause or ""),
         Cell(recipe, recipe, "emulated" if row["emulated"] else ""),
         Cell(gpu, gpu),
-        Cell(str(row["seq_len"] or show.NOTHING), of("seq_len")),
+        Cell(show.NOTHING if length is None else f"{length:.0f}", length),
         _speedup(row, "fprop"),
         _speedup(row, "bprop"),
         Cell(
@@ -130,7 +144,7 @@ def _speedup(row: dict[str, Value], direction: str) -> Cell:
         return Cell(show.NOTHING)
     low, high = row[f"{direction}_speedup_low"], row[f"{direction}_speedup_high"]
     ends = (low if isinstance(low, float) else None, high if isinstance(high, float) else None)
-    small = "bf16 against itself" if claim == "noise" else show.interval(*ends)
+    small = "noise alone" if claim == "noise" else show.interval(*ends)
     return Cell(show.times(value), value, small)
 
 

@@ -35,7 +35,8 @@ def interval(low: float | None, high: float | None) -> str:
     """The interval of a speedup."""
     if low is None or high is None or not math.isfinite(low) or not math.isfinite(high):
         return ""
-    return f"{low:.2f} to {high:.2f}"
+    digits = 2 if high - low >= 0.02 else 3  # a narrow one would look like no interval at all
+    return f"{low:.{digits}f} to {high:.{digits}f}"
 
 
 def percent(share: float | None) -> str:

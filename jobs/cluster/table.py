@@ -13,7 +13,7 @@ from typing import Any
 
 from jobs.cluster.collect_points import CollectedPoint
 from jobs.cluster.table_gates import nearest
-from jobs.record import ArmBenchmark, Record, Speedup, Timing, Validation
+from jobs.record import THROTTLING, ArmBenchmark, Record, Speedup, Timing, Validation
 
 Value = str | int | float | bool | None
 
@@ -123,6 +123,7 @@ COLUMNS: dict[str, type] = (
     | {f"{name}_during": float for name in _TELEMETRY}
     | {
         "throttle_reasons": str,
+        "clock_limits": str,
         "probe_copy_gb_per_s": float,
         "probe_bf16_matmul_tflops": float,
         "started_at": str,
@@ -180,15 +181,23 @@ def arm_of(record: Record, name: str) -> ArmBenchmark | None:
     return next((arm for arm in arms if arm.arm == name), None)
 
 
+def clock_reasons(record: Record) -> list[str]:
+    """Why clocks were lower than the GPU's highest while a point was timed, as NVML names it."""
+    during = (sample for sample in record.telemetry if sample.when == "during")
+    # Between two launches a GPU is idle for a moment: that held nothing back.
+    return sorted({name for sample in during for name in sample.throttle_reasons} - {"gpu_idle"})
+
+
 def _of_record(record: Record) -> dict[str, Any]:
     identity, environment, probe = record.identity, record.environment, record.probe
     during = [sample for sample in record.telemetry if sample.when == "during"]
-    reasons = sorted({name for sample in record.telemetry for name in sample.throttle_reasons})
+    reasons = clock_reasons(record)
     values: dict[str, Any] = {
         "raw_job_id": identity.raw_job_id,
         "restart_count": identity.restart_count,
         "flags": "; ".join(record.capability.flags) or None,
-        "throttle_reasons": "; ".join(reasons) or None,
+        "throttle_reasons": "; ".join(name for name in reasons if name in THROTTLING) or None,
+        "clock_limits": "; ".join(name for name in reasons if name not in THROTTLING) or None,
         "probe_copy_gb_per_s": probe.copy_gb_per_s if probe else None,
         "probe_bf16_matmul_tflops": probe.bf16_matmul_tflops if probe else None,
         "started_at": record.started_at,

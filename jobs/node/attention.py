@@ -17,7 +17,7 @@ from jobs.node.figures import benchmark_result, claim, missed_speedups
 from jobs.node.outcome import End
 from jobs.node.profiling import profile
 from jobs.node.stages import time_stages
-from jobs.node.telemetry import Telemetry, is_throttled
+from jobs.node.telemetry import Telemetry
 from jobs.node.validate import expectation, validate
 from jobs.record import BenchmarkResult, Outcome
 from mxfp8_attention.model import make_case
@@ -110,7 +110,7 @@ def _benchmark(draft: Draft, point: Point, arms: dict[str, Arm], tools: Tools) -
     def watch() -> bool:
         seen = tools.telemetry.samples("during")
         draft.telemetry += seen
-        return any(is_throttled(sample.throttle_reasons) for sample in seen)
+        return any(sample.throttled for sample in seen)
 
     method = point.benchmark
     notes: list[str] = []

@@ -7,16 +7,15 @@ from typing import Any
 
 from jobs.record import TelemetrySample
 
-# NVML's reasons for a lower clock, by the name of their bit. The first group means that a
-# block ran slower than the GPU can: it is left out of the verdict. A power cap in software is
-# how a large GPU runs under matrix products all the time; idle and clock settings are a choice.
-THROTTLING = {
+# NVML's reasons for a lower clock, by the name of their bit. `jobs.record.THROTTLING` names those
+# that make a block unfit for a verdict.
+_THROTTLING = {
     "hw_slowdown": 0x8,
     "sw_thermal_slowdown": 0x20,
     "hw_thermal_slowdown": 0x40,
     "hw_power_brake_slowdown": 0x80,
 }
-OTHER_REASONS = {
+_OTHER_REASONS = {
     "gpu_idle": 0x1,
     "applications_clocks_setting": 0x2,
     "sw_power_cap": 0x4,
@@ -34,12 +33,7 @@ def reason_names(bits: int) -> list[str]:
     Returns:
         Names, those that throttle first.
     """
-    return [name for name, bit in (THROTTLING | OTHER_REASONS).items() if bits & bit]
-
-
-def is_throttled(reasons: list[str]) -> bool:
-    """Whether one of the reasons makes a measurement unfit for a verdict."""
-    return any(reason in THROTTLING for reason in reasons)
+    return [name for name, bit in (_THROTTLING | _OTHER_REASONS).items() if bits & bit]
 
 
 class Telemetry:

@@ -18,6 +18,10 @@ from jobs.cluster.compare import Rules, compare
 from jobs.cluster.compare_verdict import REGRESSIONS, Verdict
 from jobs.cluster.published import load_published
 from jobs.cluster.report import write_report
+from jobs.cluster.report_environment import node_rows
+from jobs.cluster.report_tables import point_table
+from jobs.cluster.report_text import NOTHING
+from jobs.cluster.table import row
 from tests.jobs.cluster.contrast import CONTRAST
 from tests.jobs.cluster.runs import collected
 
@@ -67,6 +71,32 @@ def test_the_tables_hold_what_was_measured(h200: Collection) -> None:
     assert 0 < seed["gate_use"] < 1
     assert seed["gpu_name"] == "NVIDIA H200"
     assert any(row["state"] == "UNSUPPORTED" and "10.0 or higher" in row["reason"] for row in rows)
+
+
+def test_labels_say_what_sets_a_point_apart_and_nothing_else(h200: Collection) -> None:
+    labels = [point.label for point in h200.points]
+    assert labels[0] == "bf16 dsv3 b=1 s=4096 h200"
+    assert "fp8_current dsv3 b=1 s=4096 h200 fp8_dpa=true" in labels
+    assert "bf16 dsv3 b=1 s=4096 h200 rope_kernel=eager tolerance=none" in labels
+    assert max(map(len, labels)) < 80
+
+
+def test_a_power_cap_is_no_throttling(h200: Collection) -> None:
+    rows = [row(point) for point in h200.points]
+    (node,) = node_rows(rows)
+    assert node.throttled == "no"
+    assert node.limits.startswith("power cap (")
+    assert {values["throttle_reasons"] for values in rows} == {None}
+
+
+def test_columns_without_a_value_are_left_out(h200: Collection) -> None:
+    columns, rows = point_table(h200.points, [row(point) for point in h200.points])
+    titles = [column.title for column in columns]
+    assert "Job" not in titles  # these points were run by hand
+    assert "Gate used" in titles
+    assert {len(made.cells) for made in rows} == {len(columns)}
+    probe = next(made for made in rows if made.point.label == "probe h200")
+    assert probe.cells[titles.index("Length")].text == NOTHING
 
 
 def test_the_review_block_says_that_mxfp8_is_not_to_be_had(h200: Collection) -> None:

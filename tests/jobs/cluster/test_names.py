@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
+import random
 from xml.etree import ElementTree
 
 from jobs.cluster.collect_points import CollectedPoint, Collection
 from jobs.cluster.junit import junit_text
-from jobs.cluster.names import varying_keys, words_apart
+from jobs.cluster.names import words_apart
 from tests.jobs.cluster.fake_records import asked
 
 
@@ -19,7 +21,6 @@ def points(*configs: dict[str, object]) -> list[CollectedPoint]:
 
 def test_a_key_that_varies_is_told_with_each_point() -> None:
     configs = [asked(shape__projection=name) for name in ("fused", "split")]
-    assert varying_keys(configs) == ["shape.projection"]
     assert words_apart(configs) == ["projection=fused", "projection=split"]
 
 
@@ -36,6 +37,59 @@ def test_what_every_name_says_and_what_follows_from_it_is_not_repeated() -> None
 def test_a_choice_of_another_group_is_told_by_the_groups_name() -> None:
     configs = [asked(tolerance__name=name) for name in ("calibrated", "seed")]
     assert words_apart(configs) == ["tolerance=calibrated", "tolerance=seed"]
+
+
+def test_what_most_points_have_is_not_said() -> None:
+    configs = [asked(shape__seq_len=length) for length in (1024, 2048, 4096)]
+    configs += [
+        asked(shape__rope_kernel="eager"),
+        asked(tolerance__name="none", backend="emulated"),
+    ]
+    assert words_apart(configs) == [
+        *("", "", ""),
+        "rope_kernel=eager",
+        "backend=emulated tolerance=none",
+    ]
+
+
+def test_how_long_was_measured_is_said_only_where_nothing_else_tells_two_apart() -> None:
+    lengths = [asked(shape__seq_len=length, benchmark__blocks=length) for length in (1024, 2048)]
+    assert words_apart(lengths) == ["", ""]
+    blocks = [asked(benchmark__blocks=count) for count in (5, 10)]
+    assert words_apart(blocks) == ["blocks=5", "blocks=10"]
+    assert words_apart([*lengths, *blocks, asked(benchmark__blocks=5, shape__seed=1)]) == [
+        *("", ""),
+        *("blocks=5", "blocks=10"),
+        "seed=1",
+    ]
+
+
+def test_names_stay_apart_in_every_mixture() -> None:
+    """A grid of everything: no two points share name and words, whichever of them are shown."""
+    grid = itertools.product(
+        ("bf16", "fp8_current"),
+        ("h200", "gb300"),
+        (1024, 2048),
+        ("auto", "eager"),
+        (5, 10),
+        (1, 2),
+    )
+    every = [
+        asked(
+            recipe,
+            gpu,
+            shape__seq_len=length,
+            shape__rope_kernel=kernel,
+            benchmark__blocks=blocks,
+            shape__seed=seed,
+        )
+        for recipe, gpu, length, kernel, blocks, seed in grid
+    ]
+    rng = random.Random(1)
+    for _ in range(50):
+        shown = rng.sample(every, rng.randint(2, len(every)))
+        labels = [point.label for point in Collection("s-1", points(*shown)).points]
+        assert len(set(labels)) == len(shown)
 
 
 def test_keys_that_end_alike_are_told_whole() -> None:

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from jobs.node.telemetry import Telemetry, is_throttled, reason_names
+from jobs.node.telemetry import Telemetry, reason_names
+from jobs.record import TelemetrySample
 
 
 class FakeNvmlError(Exception):
@@ -51,7 +52,8 @@ def test_each_reason_has_its_name_and_its_meaning(
     bits: int, names: list[str], throttled: bool
 ) -> None:
     assert reason_names(bits) == names
-    assert is_throttled(reason_names(bits)) is throttled
+    sample = TelemetrySample(when="during", throttle_reasons=reason_names(bits))
+    assert sample.throttled is throttled
 
 
 def test_a_reading_has_its_units(monkeypatch: pytest.MonkeyPatch) -> None:
