@@ -1,0 +1,202 @@
+"""Readers of files: the ledger's, the node's, and what `collect` wrote."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
+
+from benchmarks.fuzz_reader import Reader, changed, changed_bytes
+from benchmarks.fuzz_text import UNSHOWN
+from jobs.cluster.collect import collect
+from jobs.cluster.collect_points import Collection
+from jobs.cluster.collect_read import read_sweep
+from jobs.cluster.collect_select import Selection, select
+from jobs.cluster.collect_store import STORE_NAME, load_collection
+from jobs.cluster.compare import compare
+from jobs.cluster.compare_show import page
+from jobs.cluster.entry import read_outcome
+from jobs.cluster.ledger import Ledger, latest, sweeps
+from jobs.cluster.published import load_published
+from jobs.cluster.report import Plots, render
+from jobs.cluster.states import Knowledge, TaskState
+from jobs.cluster.survey import LAST_SEEN, survey
+from jobs.errors import LedgerError, RecordError, UsageError
+from jobs.node.point_file import read_point_file
+from jobs.record import read_record
+from tests.jobs.cluster.fake_ledger import passed_sweep
+
+_NO_PLOTS = Plots([], [], [], [], 0)
+_PUBLISHED = Path(__file__).parents[1] / "docs" / "results" / "published.json"
+ATTEMPT = "14/p-0001/attempt-1"
+LEDGER_FILES = (
+    *("sweep.json", "plan.jsonl", "jobs.jsonl"),
+    *(f"{ATTEMPT}/record.json", f"{ATTEMPT}/started.json", f"{ATTEMPT}/output.log"),
+)
+
+
+def ledger_readers(folder: Path) -> list[Reader]:
+    """Every reader of files.
+
+    Args:
+        folder: Where a sweep and a collection are made for them.
+    """
+    world = _World(folder / "files")
+    record = (world.root / ATTEMPT / "record.json").read_text()
+    point = (world.root / "points" / "p-0001.json").read_text()
+    store = (world.gathered / STORE_NAME).read_text()
+    seen = (world.root / LAST_SEEN).read_text()
+    files = st.sampled_from(LEDGER_FILES).flatmap(
+        lambda name: st.tuples(st.just(name), world.changes(name))
+    )
+    return [
+        Reader("record.json", changed(record), world.one_file(read_record), turn=60),
+        Reader("record.json on the node", changed(record), world.outcome, turn=60),
+        Reader("point.json on the node", changed(point), world.one_file(read_point_file), turn=60),
+        Reader("the ledger's files", files, world.ledger, turn=40),
+        Reader(LAST_SEEN, changed(seen), world.last_seen, turn=60),
+        Reader("collect of a ledger", files, world.collect, turn=12),
+        Reader("collection.json", changed(store), world.store, turn=25),
+        Reader(
+            "published figures",
+            changed(_PUBLISHED.read_text()),
+            world.one_file(load_published),
+            turn=40,
+        ),
+    ]
+
+
+class _World:
+    """A finished sweep of three points, and what was gathered of it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.runs, self.results = folder / "runs", folder / "results"
+        ledger = passed_sweep(self.runs).ledger
+        self.root = ledger.root
+        (self.root / "points").mkdir()
+        for point in ledger.plan():
+            text = '{"point_id": "p-0001", "point": %s, "command": "x"}'
+            held = point.model_dump_json(include={"config"}).removeprefix('{"config":')[:-1]
+            (self.root / "points" / f"{point.point_id}.json").write_text(text % held)
+        survey([Selection(self.root)], lambda _: Knowledge({"14_0": _RUNS}))
+        (self.root / LAST_SEEN).write_text(
+            '{"at": 1.0, "tasks": {"14_1": {"job_id": "14_1", "raw_job_id": "15", '
+            '"state": "RUNNING", "evidence": ["squeue: x"]}}}'
+        )
+        found = collect([f"{self.root}/"], self.runs, self.results, report=False)
+        assert found.folder is not None
+        self.gathered = found.folder
+        self.sound = load_collection(self.gathered)
+
+    def changes(self, name: str) -> SearchStrategy[bytes]:
+        """What a file of the sweep may hold instead."""
+        good = (self.root / name).read_text()
+        return changed_bytes(good.encode()) if name.endswith(".log") else changed(good)
+
+    def one_file(self, read: Callable[[Path], object]) -> Callable[[bytes], bool]:
+        """A reader of a file anywhere."""
+
+        def fed(data: bytes) -> bool:
+            path = self.folder / "given.json"
+            path.write_bytes(data)
+            try:
+                read(path)
+            except (RecordError, UsageError) as error:
+                refusal = str(error)
+            else:
+                return False
+            assert UNSHOWN.search(refusal) is None, refusal
+            assert "\n" not in refusal, refusal
+            return True
+
+        return fed
+
+    def outcome(self, data: bytes) -> bool:
+        """What the entry says of a record that it finds."""
+        folder = self.folder / "attempt-1"
+        folder.mkdir(exist_ok=True)
+        (folder / "record.json").write_bytes(data)
+        return str(read_outcome(folder)["reason"]).startswith("its record")
+
+    def ledger(self, given: tuple[str, bytes]) -> bool:
+        """All that reads a ledger but for `collect`."""
+        with self._changed(*given):
+            refused = False
+            sweep = read_sweep(self.root)
+            assert {"p-0000", "p-0002"} <= set(sweep.planned)
+            seen = survey([Selection(self.root)], lambda names: Knowledge({"14_1": _RUNS}))
+            assert sum(seen.totals.values()) == len(seen.rows)
+            ledger = Ledger(self.root)
+            for read in (ledger.info, ledger.plan, ledger.jobs, lambda: latest(self.runs)):
+                try:
+                    read()
+                except LedgerError:
+                    refused = True
+            assert [one.root for one in sweeps(self.runs)] == [self.root]
+            for word in ("14_1", "p-0001", "15", "latest", self.root.name):
+                try:
+                    select([word], self.runs)
+                except UsageError:
+                    refused = True
+        return refused
+
+    def last_seen(self, data: bytes) -> bool:
+        """The cache, which is read while the controller is down."""
+        with self._changed(LAST_SEEN, data), self._changed(f"{ATTEMPT}/record.json", b""):
+            (self.root / ATTEMPT / "record.json").unlink()
+            seen = survey([Selection(self.root)], lambda _: Knowledge({}, "squeue: down", "no"))
+        assert len(seen.rows) == 3
+        return any("nothing is shown" in note for note in seen.notes)
+
+    def collect(self, given: tuple[str, bytes]) -> bool:
+        """The whole way to the pages."""
+        with self._changed(*given):
+            found = collect([f"{self.root}/"], self.runs, self.folder / "again", report=False)
+        totals = found.totals
+        assert totals.pop("planned") == sum(totals.values()) == len(found.points)
+        assert {"p-0000", "p-0002"} <= {point.point_id for point in found.points}
+        self._pages(found)
+        return bool(found.problems)
+
+    def store(self, data: bytes) -> bool:
+        """A collection that is read back, and written anew."""
+        path = self.gathered / STORE_NAME
+        good = path.read_bytes()
+        try:
+            path.write_bytes(data)
+            found = collect([f"{self.gathered}/"], self.runs, self.results, report=False)
+            self._pages(found)
+        except (RecordError, UsageError):
+            return True
+        finally:
+            path.write_bytes(good)
+        return False
+
+    def _pages(self, found: Collection) -> None:
+        assert "</html>" in render(found, _NO_PLOTS)
+        for one in compare([self.sound, found]):
+            assert "</html>" in page(one)
+
+    def _changed(self, name: str, data: bytes) -> _Changed:
+        return _Changed(self.root / name, data)
+
+
+class _Changed:
+    """A file holds other bytes while this lasts."""
+
+    def __init__(self, path: Path, data: bytes) -> None:
+        self._path = path
+        self._good = path.read_bytes()
+        self._data = data
+
+    def __enter__(self) -> None:
+        self._path.write_bytes(self._data)
+
+    def __exit__(self, *_: object) -> None:
+        self._path.write_bytes(self._good)
+
+
+_RUNS = TaskState("14_1", "15", "RUNNING", evidence=("squeue: x",))
