@@ -237,8 +237,11 @@ class _User:
 
     def tabs(self, words: list[str]) -> bool:
         """The shell asks what may follow; only suggestions are answered, and never an error."""
-        line = " ".join(["python launch.py plan", *words])
-        asked = {"COMP_LINE": line, "COMP_POINT": str(len(line))}
+        line = " ".join(["python launch.py plan", *words]).replace("\0", "")
+        asked = {
+            "COMP_LINE": line.encode("utf-8", "replace").decode(),
+            "COMP_POINT": str(len(line)),
+        }
         with self._seated(asked):
             code, out, err = _run(["-sc", "query=bash"])
         assert (code, err) == (0, ""), (code, err)

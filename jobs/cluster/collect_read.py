@@ -25,6 +25,7 @@ Row = TypeVar("Row", bound=BaseModel)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,127}")
 LOG_ENDS = ("_log.out", "_log.err")
 _ATTEMPT = re.compile(r"attempt-(\d{1,6})")
+_ATTEMPT_FILES = frozenset({"started.json", "record.json", "output.log"})
 
 
 @dataclass(frozen=True)
@@ -163,7 +164,7 @@ def _read_folders(sweep: FoundSweep) -> None:
             )
         folders[:] = sorted(sub for sub in folders if _is_name(sub))
         match = _ATTEMPT.fullmatch(folder.name)
-        if match is not None and folder != sweep.folder:
+        if match is not None and _is_attempt(sweep, folder, files):
             point_folder, job_folder = folder.parent, folder.parent.parent
             sweep.job_folders.setdefault(job_folder.name, job_folder)
             record, damage = None, None
@@ -183,6 +184,13 @@ def _read_folders(sweep: FoundSweep) -> None:
             folders.clear()
         elif any(file.endswith(LOG_ENDS) for file in files):
             sweep.job_folders.setdefault(folder.name, folder)
+
+
+def _is_attempt(sweep: FoundSweep, folder: Path, files: list[str]) -> bool:
+    """Whether a folder of an attempt's name is one: of a point, planned or with files of ours."""
+    if folder == sweep.folder or folder.parent == sweep.folder:
+        return False
+    return folder.parent.name in sweep.planned or not _ATTEMPT_FILES.isdisjoint(files)
 
 
 def _noted(sweep: FoundSweep) -> Callable[[OSError], None]:
