@@ -64,7 +64,7 @@ def told_here(launcher: Launcher, root: Path, point_id: str = POINT) -> Told:
 
 
 def _rows() -> list[object]:
-    made = []
+    made: list[object] = []
     for name, told, cause, code, quotes in FILES:
         shown = name.replace(f"14/{POINT}/", "")
         for harm, quote in zip(HARMS, quotes, strict=True):
