@@ -1,15 +1,24 @@
-"""Files that appear whole or not at all, and folders that no two writers share.
+"""Files that appear whole or not at all, are read within bounds, and lie where no two write.
 
 The standard library alone: a node whose packages are broken still leaves its record.
 """
 
 from __future__ import annotations
 
+import errno
+import json
 import os
+import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, BinaryIO
+
+MAX_BYTES = 16 * 2**20
+"""What one object may be: a record, a point, a submission."""
+MAX_TABLE_BYTES = 256 * 2**20
+"""What a file of many may be: a plan, a collection."""
 
 
 def write_whole(path: Path, text: str) -> None:
@@ -37,6 +46,88 @@ def write_whole(path: Path, text: str) -> None:
         os.fsync(folder)
     finally:
         os.close(folder)
+
+
+def open_regular(path: Path, *, inside: Path | None = None) -> BinaryIO:
+    """Opens a file to be read that somebody else may have put there; never waits for a writer.
+
+    Args:
+        path: The file.
+        inside: A link must not leave this folder; None: it may lead anywhere.
+
+    Returns:
+        The open file.
+
+    Raises:
+        OSError: It is missing, unreadable, no regular file, or a link that leaves the folder.
+    """
+    if inside is not None and path.is_symlink():
+        if leaves(path, inside):
+            raise OSError(errno.ELOOP, "a link that leaves the folder", str(path))
+        path = Path(os.path.realpath(path))
+    _refuse_special(path.stat(), path)  # already to open some devices does something
+    follow = 0 if inside is None else os.O_NOFOLLOW  # it is no link, or has become one just now
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | follow)
+    try:
+        _refuse_special(os.fstat(descriptor), path)
+    except OSError:
+        os.close(descriptor)
+        raise
+    return os.fdopen(descriptor, "rb")
+
+
+def leaves(path: Path, folder: Path) -> bool:
+    """Whether a path, links followed, lies outside a folder."""
+    # Not Path.resolve, which raises RuntimeError where links go round.
+    return not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder))
+
+
+def _refuse_special(about: os.stat_result, path: Path) -> None:
+    if not stat.S_ISREG(about.st_mode):
+        raise OSError(errno.EINVAL, "no regular file", str(path))
+
+
+def read_bounded(path: Path, limit: int = MAX_BYTES, *, inside: Path | None = None) -> bytes:
+    """Reads a file that somebody else may have put there, unless it is too large.
+
+    Args:
+        path: The file.
+        limit: The most bytes that it may hold.
+        inside: As for `open_regular`.
+
+    Returns:
+        All of it.
+
+    Raises:
+        OSError: As `open_regular`, or it holds more.
+    """
+    with open_regular(path, inside=inside) as handle:
+        size = os.fstat(handle.fileno()).st_size
+        data = handle.read(limit + 1) if size <= limit else b""
+    if max(size, len(data)) > limit:
+        raise OSError(errno.EFBIG, f"larger than {limit // 2**20} MiB", str(path))
+    return data
+
+
+def read_json(path: Path, limit: int = MAX_BYTES, *, inside: Path | None = None) -> Any:  # noqa: ANN401 - any of JSON's types
+    """Reads a JSON file that somebody else may have put there.
+
+    Args:
+        path: The file.
+        limit: The most bytes that it may hold.
+        inside: As for `open_regular`.
+
+    Returns:
+        What it holds.
+
+    Raises:
+        OSError: As `read_bounded`.
+        ValueError: It is no JSON, or nested so deeply that nothing could work with it.
+    """
+    try:
+        return json.loads(read_bounded(path, limit, inside=inside).decode("utf-8"))
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
 
 
 @contextmanager

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from jobs.record import BenchmarkResult, Record, Speedup, Timing
+from jobs.record import BenchmarkResult, Record, Speedup, Timing, asked
 
 RECIPE_LABELS = {
     "bf16": "BF16 again",
@@ -29,9 +27,9 @@ def perf_lines(record: Record) -> list[str]:
     benchmark = record.benchmark
     if benchmark is None:
         return []
-    shape: dict[str, Any] = record.config.get("shape", {})
+    batch, seq_len = (asked(record.config, f"shape.{key}") for key in ("batch", "seq_len"))
     note = f" ({EMULATED_NOTE})" if any(arm.emulated for arm in benchmark.arms) else ""
-    lines = [f"[PERF] b={shape.get('batch')} s={shape.get('seq_len')}:{note}"]
+    lines = [f"[PERF] b={batch} s={seq_len}:{note}"]
     arms = {arm.arm: arm for arm in benchmark.arms}
     labels = {"bf16": "BF16", "recipe": recipe_label(record)}
     width = max(map(len, labels.values())) + len(" fprop:")
@@ -48,7 +46,7 @@ def perf_lines(record: Record) -> list[str]:
 
 def recipe_label(record: Record) -> str:
     """How the recipe is called where people read it."""
-    name = str(record.config.get("recipe", {}).get("name", "recipe"))
+    name = str(asked(record.config, "recipe.name") or "recipe")
     return RECIPE_LABELS.get(name, name)
 
 

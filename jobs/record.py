@@ -15,6 +15,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, WithJsonSchema
 
 from jobs.errors import RecordError
+from jobs.files import read_bounded
 
 SCHEMA_VERSION = 1
 
@@ -23,7 +24,6 @@ Number = Annotated[
     float,
     WithJsonSchema({"anyOf": [{"type": "number"}, {"enum": ["NaN", "Infinity", "-Infinity"]}]}),
 ]
-MAX_RECORD_BYTES = 16 * 2**20
 
 
 class Outcome(Enum):
@@ -311,11 +311,20 @@ class Record(Model):
     command: str | None = None
 
 
-def read_record(path: Path) -> Record:
+def asked(config: dict[str, Any], key: str) -> Any:  # noqa: ANN401 - any of JSON's types
+    """What a plain configuration holds under a dotted key; None where it does not say."""
+    value: Any = config
+    for part in key.split("."):
+        value = value.get(part) if isinstance(value, dict) else None
+    return value
+
+
+def read_record(path: Path, *, inside: Path | None = None) -> Record:
     """Reads one record.
 
     Args:
         path: A `record.json`.
+        inside: A link must not leave this folder; None: it may lead anywhere.
 
     Returns:
         The record; fields of newer versions are kept.
@@ -324,10 +333,7 @@ def read_record(path: Path) -> Record:
         RecordError: The file is missing, too large, no JSON, or no record; names the file.
     """
     try:
-        size = path.stat().st_size
-        if size > MAX_RECORD_BYTES:
-            raise RecordError(f"{path} must be at most {MAX_RECORD_BYTES} bytes, got {size}")
-        return Record.model_validate_json(path.read_bytes())
+        return Record.model_validate_json(read_bounded(path, inside=inside))
     except OSError as error:
         raise RecordError(f"{path} cannot be read: {error.strerror}") from error
     except ValidationError as error:

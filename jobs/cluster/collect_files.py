@@ -10,6 +10,7 @@ from pathlib import Path
 
 from jobs.cluster.collect_points import Problem
 from jobs.cluster.collect_read import FoundSweep, Task
+from jobs.files import leaves
 
 LEDGER_FILES = ("sweep.json", "plan.jsonl", "jobs.jsonl")
 _POINT_FILES = frozenset({"point.json", "started.json", "record.json", "output.log"})
@@ -60,7 +61,7 @@ def copy_file(sweep: FoundSweep, source: Path, target: Path) -> bool:
     try:
         about = source.lstat()
         if stat.S_ISLNK(about.st_mode):
-            if not source.resolve().is_relative_to(sweep.folder.resolve()):
+            if leaves(source, sweep.folder):
                 return False
             about = source.stat()
         if not stat.S_ISREG(about.st_mode) or _is_same(about, target):

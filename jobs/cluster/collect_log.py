@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from jobs.files import open_regular
 from jobs.record import Cause
 
 TAIL_BYTES = 64 * 2**10
@@ -60,7 +61,7 @@ def plain_text(text: str) -> str:
 def read_tail(path: Path, size_bytes: int = TAIL_BYTES) -> str:
     """The last part of a log, whole lines, as plain text; empty where it cannot be read."""
     try:
-        with path.open("rb") as handle:
+        with open_regular(path) as handle:
             handle.seek(0, 2)
             start = max(0, handle.tell() - size_bytes)
             handle.seek(start)

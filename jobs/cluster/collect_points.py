@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from jobs.cluster.names import words_apart
-from jobs.record import Outcome, Record
+from jobs.record import Outcome, Record, asked
 
 STATES = ("PLANNED", "PENDING", "RUNNING", "REQUEUED")
 """What a point can be before it has an outcome."""
@@ -82,10 +82,7 @@ class CollectedPoint:
 
     def asked(self, key: str) -> Any:  # noqa: ANN401 - a config holds any of JSON's types
         """What was asked under a dotted key, None where the plan does not say."""
-        value: Any = self.config
-        for part in key.split("."):
-            value = value.get(part) if isinstance(value, dict) else None
-        return value
+        return asked(self.config, key)
 
     @property
     def label(self) -> str:

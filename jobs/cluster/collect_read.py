@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,7 +18,8 @@ from pydantic import BaseModel, ValidationError
 from jobs.cluster.collect_points import PLAN_NAME, Problem
 from jobs.cluster.ledger import JobLine, PlannedPoint, SweepInfo
 from jobs.errors import RecordError
-from jobs.record import MAX_RECORD_BYTES, Process, Record, Started, read_record
+from jobs.files import MAX_BYTES, MAX_TABLE_BYTES, read_bounded
+from jobs.record import Process, Record, Started, read_record
 
 Row = TypeVar("Row", bound=BaseModel)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,127}")
@@ -145,7 +145,8 @@ def _rows(sweep: FoundSweep, name: str, kind: type[Row]) -> Iterator[Row]:
         if kind is PlannedPoint:
             sweep.problems.append(Problem(name, "is missing: points are taken from records"))
         return
-    for number, line in enumerate((_text(sweep, path) or "").splitlines(), start=1):
+    text = _text(sweep, path, MAX_TABLE_BYTES) or ""
+    for number, line in enumerate(text.splitlines(), start=1):
         if not line.strip():
             continue
         try:
@@ -213,10 +214,8 @@ def _started(sweep: FoundSweep, path: Path) -> Started | None:
 
 
 def _record(sweep: FoundSweep, path: Path) -> tuple[Record | None, str | None]:
-    if not _is_ours(sweep, path):
-        return None, sweep.problems[-1].what
     try:
-        record = read_record(path)
+        record = read_record(path, inside=sweep.folder)
         check_owner(record, path.parent.parent.name)
         return record, None
     except RecordError as error:
@@ -243,35 +242,12 @@ def _age(sweep: FoundSweep, attempt: FoundAttempt) -> tuple[int, str, int]:
     return known, started, attempt.number
 
 
-def _text(sweep: FoundSweep, path: Path) -> str | None:
-    if not _is_ours(sweep, path):
-        return None
+def _text(sweep: FoundSweep, path: Path, limit: int = MAX_BYTES) -> str | None:
     try:
-        if path.stat().st_size > 64 * MAX_RECORD_BYTES:
-            sweep.problems.append(Problem(_inside(sweep, path), "is too large to be read"))
-            return None
-        return path.read_text(encoding="utf-8", errors="replace")
+        return read_bounded(path, limit, inside=sweep.folder).decode("utf-8", "replace")
     except OSError as error:
         sweep.problems.append(Problem(_inside(sweep, path), f"cannot be read: {error.strerror}"))
         return None
-
-
-def _is_ours(sweep: FoundSweep, path: Path) -> bool:
-    """Whether this is a regular file that lies inside the sweep's folder, links followed."""
-    try:
-        mode = path.lstat().st_mode
-        inside = True
-        if stat.S_ISLNK(mode):  # folders that are links are not walked: only a file can leave
-            inside = path.resolve().is_relative_to(sweep.folder.resolve())
-            mode = path.stat().st_mode
-    except OSError as error:
-        sweep.problems.append(Problem(_inside(sweep, path), f"cannot be read: {error.strerror}"))
-        return False
-    regular = stat.S_ISREG(mode)
-    if not inside or not regular:
-        what = "is no regular file" if inside else "is a link that leaves the folder"
-        sweep.problems.append(Problem(_inside(sweep, path), what))
-    return inside and regular
 
 
 def _inside(sweep: FoundSweep, path: Path) -> str:

@@ -19,6 +19,7 @@ from jobs.cluster.ids import (
 )
 from jobs.cluster.ledger import Ledger, latest, sweeps
 from jobs.errors import LedgerError, UsageError
+from jobs.files import MAX_TABLE_BYTES, read_bounded
 
 
 @dataclass(frozen=True)
@@ -113,10 +114,10 @@ def _may_hold(ledger: Ledger, target: JobTarget | LocalTarget | PointTarget) -> 
 
 def _has_raw_id(ledger: Ledger, raw: int) -> bool:
     """Whether a task of an array there had this number as its own."""
-    asked = re.compile(rf'"raw_job_id":\s*"{raw}"')
+    asked = re.compile(rb'"raw_job_id":\s*"%d"' % raw)
     for path in ledger.root.glob("*/*/attempt-*/*.json"):
         try:
-            if asked.search(path.read_text(encoding="utf-8", errors="replace")):
+            if asked.search(read_bounded(path)):
                 return True
         except OSError:
             continue
@@ -125,7 +126,7 @@ def _has_raw_id(ledger: Ledger, raw: int) -> bool:
 
 def _contains(path: Path, text: str) -> bool:
     try:
-        return text in path.read_text(encoding="utf-8", errors="replace")
+        return text.encode() in read_bounded(path, MAX_TABLE_BYTES)
     except OSError:
         return False
 

@@ -12,7 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 from jobs.cluster.collect_points import CollectedPoint, Collection, Problem
 from jobs.cluster.collect_read import check_owner
 from jobs.errors import RecordError
-from jobs.files import write_whole
+from jobs.files import MAX_TABLE_BYTES, leaves, read_bounded, read_json, write_whole
 from jobs.record import read_record
 
 STORE_NAME = "collection.json"
@@ -65,7 +65,7 @@ def load_collection(folder: Path) -> Collection:
     """
     path = folder / STORE_NAME
     try:
-        held: dict[str, Any] = json.loads(path.read_bytes())
+        held: dict[str, Any] = read_json(path, MAX_TABLE_BYTES)
         points = _POINTS.validate_python(held["points"])
         problems = _PROBLEMS.validate_python(held["problems"])
         name, sweeps, job_ids = str(held["name"]), dict(held["sweeps"]), list(held["job_ids"])
@@ -76,7 +76,6 @@ def load_collection(folder: Path) -> Collection:
         ValueError,
         KeyError,
         TypeError,
-        RecursionError,
         AssertionError,
     ) as error:
         raise RecordError(f"{path} is no collection: {error}") from error
@@ -97,9 +96,9 @@ def load_collection(folder: Path) -> Collection:
 def write_if_changed(path: Path, text: str) -> bool:
     """Writes a file whole unless it holds this text already; tells whether it wrote."""
     try:
-        if path.read_text(encoding="utf-8") == text:
+        if read_bounded(path, MAX_TABLE_BYTES) == text.encode():
             return False
-    except (OSError, UnicodeDecodeError):
+    except OSError:
         pass
     write_whole(path, text)
     return True
@@ -107,6 +106,6 @@ def write_if_changed(path: Path, text: str) -> bool:
 
 def _inside(folder: Path, name: str) -> Path:
     path = folder / name
-    if not path.resolve().is_relative_to(folder.resolve()):
+    if leaves(path, folder):
         raise RecordError(f"{name} must lie inside the collection's folder")
     return path

@@ -5,7 +5,6 @@ It runs on the node with the standard library alone.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import signal
@@ -14,6 +13,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+
+from jobs.files import open_regular, read_json
 
 TAIL_LINES = 20
 TAIL_BYTES = 16_384
@@ -129,7 +130,7 @@ def oom_kills(proc: Path = Path("/proc/self/cgroup"), root: Path = Path("/sys/fs
 def tail(path: Path) -> tuple[list[str], int]:
     """A log's last lines and the offset at which they begin."""
     try:
-        with path.open("rb") as handle:
+        with open_regular(path) as handle:
             size = handle.seek(0, os.SEEK_END)
             handle.seek(max(0, size - TAIL_BYTES))
             data = handle.read()
@@ -182,7 +183,7 @@ def _identity(point: dict[str, Any], attempt: Path, job_id: str) -> dict[str, An
 
 def _read_json(path: Path) -> dict[str, Any]:
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        data = read_json(path)
     except (OSError, ValueError):
         return {}
     return data if isinstance(data, dict) else {}

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from jobs.cluster.death import Seen, oom_kills, record_of_death
-from jobs.files import new_attempt, write_whole
+from jobs.files import new_attempt, read_json, write_whole
 
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 GRACE_S = 10.0
@@ -110,7 +110,7 @@ def run_point(point_file: Path, point_folder: Path, child: Child) -> dict[str, A
 def read_outcome(attempt: Path) -> dict[str, Any]:
     """What an attempt's record says in short; an ERROR where it cannot be read."""
     try:
-        record = json.loads((attempt / "record.json").read_text(encoding="utf-8"))
+        record = read_json(attempt / "record.json", inside=attempt)
         kept = {name: record.get(name) for name in ("outcome", "cause", "reason")}
     except (OSError, ValueError, AttributeError) as error:
         kept = {"outcome": "ERROR", "cause": "lost", "reason": f"its record: {error}"}

@@ -29,7 +29,7 @@ from typing import Any, TypeVar
 from pydantic import Field, ValidationError
 
 from jobs.errors import LedgerError
-from jobs.files import append_line, write_whole
+from jobs.files import MAX_TABLE_BYTES, append_line, read_bounded, write_whole
 from jobs.record import Model, Process
 
 PLANNED_JOB = "planned"  # the folder of records that the planner itself writes
@@ -182,7 +182,7 @@ class Ledger:
     def info(self) -> SweepInfo:
         """Reads `sweep.json`; LedgerError names the file where it cannot be read."""
         try:
-            return SweepInfo.model_validate_json(self.sweep_json.read_bytes())
+            return SweepInfo.model_validate_json(read_bounded(self.sweep_json))
         except OSError as error:
             raise LedgerError(f"{self.sweep_json} cannot be read: {error.strerror}") from error
         except ValidationError as error:
@@ -259,7 +259,7 @@ def latest(runs_dir: Path) -> Ledger:
 
 def _rows(path: Path, kind: type[_Row], *, strict: bool) -> Iterator[_Row]:
     try:
-        text = path.read_text(encoding="utf-8", errors="replace")
+        text = read_bounded(path, MAX_TABLE_BYTES).decode("utf-8", "replace")
     except FileNotFoundError:
         if strict:
             raise LedgerError(f"{path} is missing") from None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from jobs.cluster.collect_points import CollectedPoint, Collection
 from jobs.cluster.report_series import DIRECTIONS
 from jobs.errors import UsageError
+from jobs.files import read_json
 from jobs.record import (
     ArmBenchmark,
     BenchmarkResult,
@@ -73,10 +73,10 @@ def load_published(path: Path) -> Collection:
         UsageError: The file is missing, or does not hold published figures.
     """
     try:
-        held = Published.model_validate(json.loads(path.read_bytes()))
+        held = Published.model_validate(read_json(path))
     except OSError as error:
         raise UsageError(f"file must be readable, got {path}: {error.strerror}") from error
-    except (ValidationError, ValueError, RecursionError) as error:
+    except ValueError as error:
         first = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
         raise UsageError(f"file must hold published figures, got {path}: {first}") from error
     return Collection(held.name, [_point(row, held.statistic) for row in held.rows])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 from datetime import datetime, timedelta
@@ -15,6 +14,7 @@ from jobs.cluster.script import SUBMISSION_JSON
 from jobs.cluster.states import ask_queue
 from jobs.cluster.submit import left_behind, note_job
 from jobs.errors import SubmissionError
+from jobs.files import read_json
 
 _BATCH_LOG = re.compile(r"(\d+)(?:_\d+)?_batch\.out")
 
@@ -61,7 +61,7 @@ def recover(ledger: Ledger, cluster: str) -> list[str]:
 
 def _read(folder: Path) -> dict[str, Any]:
     try:
-        asked = json.loads((folder / SUBMISSION_JSON).read_text(encoding="utf-8"))
+        asked = read_json(folder / SUBMISSION_JSON)
     except (OSError, ValueError):
         return {}
     return asked if isinstance(asked, dict) else {}

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from jobs.cluster.collect_log import excerpt, plain_text
 from jobs.cluster.collect_points import CollectedPoint, Collection
+from jobs.files import leaves
 
 ORDER = ("FAILED", "ERROR", "UNSUPPORTED", "REQUEUED", "RUNNING", "PENDING", "PLANNED")
 _EXCERPT_LINES = 30
@@ -92,7 +93,7 @@ def _logs(point: CollectedPoint, folder: Path | None) -> list[Excerpt]:
     found = []
     for name in point.logs[:3]:
         path = folder / name
-        if path.resolve().is_relative_to(folder.resolve()):
+        if not leaves(path, folder):
             lines = excerpt(path, _EXCERPT_LINES)
             found += [Excerpt(name, _shown(lines))] if lines else []
     return found

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from jobs.cluster.ledger import PlannedPoint
 from jobs.perf import claimed, perf_lines, recipe_label, shown_ms
-from jobs.record import BenchmarkResult, Check, Outcome, Record, TensorError, Validation
+from jobs.record import BenchmarkResult, Check, Outcome, Record, TensorError, Validation, asked
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -153,7 +153,7 @@ def label(point: PlannedPoint) -> str:
     if point.choices:
         return " ".join(f"{key}={value}" for key, value in point.choices.items())
     config = point.config
-    words = (f"{group}={config[group].get('name')}" for group in ("gpu", "shape", "recipe"))
+    words = (f"{group}={asked(config, f'{group}.name')}" for group in ("gpu", "shape", "recipe"))
     return " ".join(words)
 
 
@@ -171,7 +171,7 @@ def common(points: Sequence[PlannedPoint]) -> str:
     )
     words = []
     for word, group, key in shown:
-        values = {str(p.config[group][key] if key else p.config[group]) for p in points}
+        values = {str(asked(p.config, f"{group}.{key}" if key else group)) for p in points}
         if len(values) == 1:
             words.append(f"{word}={values.pop()}")
     return f"All points: {' '.join(words)}"

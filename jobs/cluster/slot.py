@@ -17,7 +17,7 @@ from typing import Any
 
 from jobs.cluster.death import Seen, record_of_death
 from jobs.cluster.entry import Child, StopError, read_outcome, run_point
-from jobs.files import new_attempt, write_whole
+from jobs.files import new_attempt, read_json, write_whole
 
 # The scheduler may warn a minute earlier than it was asked to.
 _WARNING_SLACK_S = 75.0
@@ -39,7 +39,7 @@ def run_slot(submission_json: str) -> list[dict[str, Any]]:
         SystemExit: The job was told to end; the scheduler knows why, so no record says more.
     """
     began = time.time()
-    asked = json.loads(Path(submission_json).read_text(encoding="utf-8"))
+    asked = read_json(Path(submission_json))
     job_id, folder = _job(Path(asked["sweep"]))
     points = asked["tasks"][os.environ.get("SLURM_ARRAY_TASK_ID", "0")]
     deadline = _deadline(began, asked["time_min"])

@@ -22,7 +22,7 @@ from jobs.cluster.collect_select import Selection
 from jobs.cluster.collect_state import AskStates, judge
 from jobs.cluster.ledger import PlannedPoint
 from jobs.cluster.states import Knowledge, TaskState, lost
-from jobs.files import write_whole
+from jobs.files import read_json, write_whole
 from jobs.record import INFRASTRUCTURE_CAUSES
 
 LAST_SEEN = ".last_seen.json"
@@ -181,7 +181,7 @@ def _kept(roots: list[Path], moment: float) -> tuple[dict[str, TaskState], float
     oldest: float | None = None
     for root in roots:
         try:
-            kept = json.loads((root / LAST_SEEN).read_text(encoding="utf-8"))
+            kept = read_json(root / LAST_SEEN)
             at = float(kept["at"])
             for name, plain in kept["tasks"].items():
                 found[name] = TaskState(**{**plain, "evidence": tuple(plain["evidence"])})

@@ -6,6 +6,7 @@ import shlex
 import sys
 import time
 from collections.abc import Sequence
+from pathlib import Path
 
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console
@@ -23,6 +24,7 @@ from jobs.cluster.plan import runs_dir
 from jobs.cluster.states import ask_states
 from jobs.cluster.survey import Row, Survey, survey
 from jobs.errors import UsageError
+from jobs.files import open_regular
 
 _COLUMNS = ("point", "job", "what", "state", "node", "elapsed", "cause", "reason")
 _STATE = _COLUMNS.index("state")
@@ -194,7 +196,7 @@ def _follow(offsets: dict[str, int], config: Logs, call: Call) -> None:
         deadline = time.monotonic() + (5.0 if under_way else 0)
         while True:
             for name, offset in offsets.items():
-                with open(name, "rb") as handle:
+                with open_regular(Path(name)) as handle:
                     handle.seek(offset)
                     added = handle.read()
                 if added:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from typing import Any
 from conf.plain import from_plain
 from conf.schema import Point
 from jobs.errors import UsageError
+from jobs.files import read_json
 from jobs.record import Identity
 
 _ATTEMPT = re.compile(r"attempt-(\d+)$")
@@ -54,7 +54,7 @@ def read_point_file(path: Path) -> PointFile:
         UsageError: The file is missing, no JSON, or no point; says which and where.
     """
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        data = read_json(path)
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}") from error
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""Files appear whole or not at all, lines never mix, and two attempts never share a folder."""
+"""Files appear whole or not at all, are read within bounds, and lie where no two write."""
 
 from __future__ import annotations
 
@@ -10,7 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from jobs.files import append_line, new_attempt, write_whole
+from jobs.files import (
+    append_line,
+    leaves,
+    new_attempt,
+    read_bounded,
+    read_json,
+    write_whole,
+)
 
 
 def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
@@ -98,3 +105,64 @@ def test_an_attempt_follows_the_highest_and_is_its_owner_s(tmp_path: Path) -> No
     first, second = new_attempt(tmp_path / "p-1"), new_attempt(tmp_path / "p-1")
     assert (first.name, second.name) == ("attempt-1", "attempt-2")
     assert second.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_regular_file_is_read_whole_up_to_the_limit(tmp_path: Path) -> None:
+    path = tmp_path / "record.json"
+    path.write_text('{"a": [1]}')
+    assert read_bounded(path, 10) == path.read_bytes()
+    assert read_json(path, inside=tmp_path) == {"a": [1]}
+    with pytest.raises(OSError, match="larger than 0 MiB"):
+        read_bounded(path, 9)
+
+
+def test_a_huge_file_is_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "record.json"
+    with path.open("wb") as handle:
+        handle.truncate(2**40)  # sparse
+    with pytest.raises(OSError, match="larger than 16 MiB"):
+        read_json(path)
+
+
+def test_what_is_no_regular_file_is_not_waited_for(tmp_path: Path) -> None:
+    fifo = tmp_path / "record.json"
+    os.mkfifo(fifo)
+    link = tmp_path / "link.json"
+    link.symlink_to(fifo)
+    for path in (fifo, link, tmp_path, Path("/dev/zero")):
+        with pytest.raises(OSError, match="no regular file"):
+            read_json(path)
+
+
+def test_a_link_may_not_leave_the_folder_it_is_read_in(tmp_path: Path) -> None:
+    folder, secret = tmp_path / "sweep", tmp_path / "secret.json"
+    folder.mkdir()
+    secret.write_text("1")
+    for name, target in (
+        ("out", secret),
+        ("in", folder / "own.json"),
+        ("round", folder / "round"),
+    ):
+        (folder / name).symlink_to(target)
+    (folder / "own.json").write_text("2")
+    with pytest.raises(OSError, match="a link that leaves the folder"):
+        read_json(folder / "out", inside=folder)
+    assert leaves(folder / "out", folder)
+    assert read_json(folder / "out") == 1
+    assert read_json(folder / "in", inside=folder) == 2
+    assert not leaves(folder / "in", folder)
+    with pytest.raises(OSError, match="symbolic links"):
+        read_json(folder / "round", inside=folder)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"[" * 10**6, b'{"a":' * 10**6, b"9" * 10**5, b"", b"\xff", b"{", b"\x00"],
+    ids=lambda content: repr(content[:6]),
+)
+def test_what_is_no_json_is_a_value_error(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "record.json"
+    path.write_bytes(content)
+    with pytest.raises(ValueError) as error:  # noqa: PT011 - json says it in many ways
+        read_json(path)
+    assert str(error.value)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from jobs.perf import claimed, perf_lines
+from jobs.perf import claimed, perf_lines, recipe_label
 from jobs.record import (
     ArmBenchmark,
     BenchmarkResult,
@@ -101,6 +101,12 @@ def test_the_mean_stands_where_the_method_asks_for_it() -> None:
 def test_without_an_unthrottled_block_nothing_is_claimed() -> None:
     lines = perf_lines(record(fprop_speedup=None))
     assert "  Fprop speedup: none: no block ran unthrottled" in lines
+
+
+def test_a_damaged_configuration_costs_its_words_alone() -> None:
+    damaged = record().model_copy(update={"config": {"shape": 3, "recipe": []}})
+    assert perf_lines(damaged)[0] == "[PERF] b=None s=None:"
+    assert recipe_label(damaged) == "recipe"
 
 
 def test_where_nothing_was_timed_there_is_no_line() -> None:

@@ -10,8 +10,8 @@ import jsonschema
 import pytest
 
 from jobs.errors import RecordError
+from jobs.files import MAX_BYTES
 from jobs.record import (
-    MAX_RECORD_BYTES,
     SCHEMA_VERSION,
     Cause,
     Identity,
@@ -107,8 +107,8 @@ def test_a_missing_and_a_huge_record_are_told(tmp_path: Path) -> None:
         read_record(tmp_path / "none.json")
     huge = tmp_path / "record.json"
     with huge.open("wb") as handle:
-        handle.truncate(MAX_RECORD_BYTES + 1)
-    with pytest.raises(RecordError, match="must be at most"):
+        handle.truncate(MAX_BYTES + 1)
+    with pytest.raises(RecordError, match="larger than 16 MiB"):
         read_record(huge)
 
 

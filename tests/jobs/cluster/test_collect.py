@@ -275,10 +275,19 @@ def test_links_that_leave_the_folder_and_special_files_are_not_read(tmp_path: Pa
     fifo = sweep.ledger.root / "14/p-0001/attempt-1/record.json"
     fifo.unlink()
     os.mkfifo(fifo)
+    log = sweep.ledger.root / "14/p-0002/attempt-1/output.log"
+    log.unlink()
+    os.mkfifo(log)
+    loop = sweep.ledger.root / "14/p-0002/attempt-1/started.json"
+    loop.unlink()
+    loop.symlink_to(loop)
     (sweep.ledger.root / "15").symlink_to("/etc")
+    with pytest.raises(UsageError, match="job must be of a sweep"):
+        gathered(tmp_path, "77")  # nobody's own number: every attempt is looked into
     collection = gathered(tmp_path)
     named = {problem.file for problem in collection.problems}
-    assert {"14/p-0000/attempt-1/record.json", "14/p-0001/attempt-1/record.json", "15"} <= named
+    unread = ("p-0000/attempt-1/record", "p-0001/attempt-1/record", "p-0002/attempt-1/started")
+    assert {"15", *(f"14/{name}.json" for name in unread)} <= named
     assert collection.folder is not None
     assert b"secret" not in b"".join(held for held, _ in files(collection.folder).values())
 

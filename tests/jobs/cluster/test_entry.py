@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from jobs.cluster import entry
-from jobs.cluster.entry import Child, run_point
+from jobs.cluster.entry import Child, read_outcome, run_point
 from jobs.record import Cause, Record, read_record
 from tests.processes import gone
 
@@ -97,6 +97,18 @@ def test_a_record_that_the_process_left_stands(node: Node) -> None:
         "cause": None,
         "reason": "dx",
     }
+
+
+@pytest.mark.parametrize("left", ["[" * 10**6, "{", "[]", "fifo"])
+def test_a_record_that_cannot_be_read_is_an_outcome_too(tmp_path: Path, left: str) -> None:
+    path = tmp_path / "record.json"
+    if left == "fifo":
+        os.mkfifo(path)
+    else:
+        path.write_text(left)
+    known = read_outcome(tmp_path)
+    assert (known["outcome"], known["cause"]) == ("ERROR", "lost")
+    assert known["reason"].startswith("its record: ")
 
 
 def test_each_execution_is_an_attempt_of_its_own(node: Node) -> None:
@@ -220,7 +232,7 @@ def test_a_point_ends_with_the_process_that_started_it(node: Node) -> None:
     program.write_text('#!/bin/sh\necho $$ > "$4"/self\nexec sleep 300\n')
     program.chmod(0o755)
     code = (
-        "from pathlib import Path; from jobs.cluster.entry import Child, run_point; "
+        "from pathlib import Path; from jobs.cluster.entry import Child, read_outcome, run_point; "
         f"run_point(Path({str(node.point_file)!r}), Path({str(node.folder / 'p-1')!r}), "
         f"Child(python={str(program)!r}, root='/root', job_id='local-1'))"
     )
