@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from jobs.cluster.names import words_apart
+from jobs.cluster.names import without, words_apart
 from jobs.record import Outcome, Record, asked
 
 STATES = ("PLANNED", "PENDING", "RUNNING", "REQUEUED")
@@ -99,16 +99,17 @@ class CollectedPoint:
         return " ".join(str(word) for word in words if word is not None) or self.point_id
 
 
-def named(points: Sequence[CollectedPoint]) -> list[CollectedPoint]:
+def named(points: Sequence[CollectedPoint], ignore: Sequence[str] = ()) -> list[CollectedPoint]:
     """The points with labels that tell apart what was asked differently.
 
     Args:
         points: Points that are shown together.
+        ignore: Dotted keys, groups included, that are not told.
 
     Returns:
         The same points in their order, each with `apart` set.
     """
-    texts = words_apart([point.config for point in points])
+    texts = words_apart([without(point.config, ignore) for point in points])
     return [
         point if point.apart == text else replace(point, apart=text)
         for point, text in zip(points, texts, strict=True)

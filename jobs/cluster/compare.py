@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from jobs.cluster.collect_points import STATES, CollectedPoint, Collection
+from jobs.cluster.collect_points import STATES, CollectedPoint, Collection, named
 from jobs.cluster.compare_accuracy import judge_accuracy
-from jobs.cluster.compare_match import Pair, Unmatched, gpu_of, match
+from jobs.cluster.compare_match import Pair, Unmatched, gpu_of, match, other_inputs
 from jobs.cluster.compare_metrics import metrics, stage_times
 from jobs.cluster.compare_provenance import Difference, circumstances, shared_differences
 from jobs.cluster.compare_verdict import REGRESSIONS, Judged, Verdict, judge_metric
+from jobs.cluster.names import without
 from jobs.errors import UsageError
 
 THRESHOLD = 0.02
@@ -36,6 +37,11 @@ class Rules:
     across_gpus: bool = False
     metrics: tuple[str, ...] = ()
 
+    @property
+    def ignored(self) -> tuple[str, ...]:
+        """Every key in which matched points may differ."""
+        return (*self.ignore, "gpu") if self.across_gpus else self.ignore
+
     def __post_init__(self) -> None:
         for name in ("threshold", "accuracy_threshold"):
             value = getattr(self, name)
@@ -49,6 +55,7 @@ class ComparedPoint:
 
     Attributes:
         pair: The points.
+        label: What both are, in a few words: nothing of the keys in which they may differ.
         judged: Every metric of both, times first.
         stages: Stages of the recipe's arm whose time changed beyond the threshold, as ratios;
             they have no interval and decide nothing.
@@ -57,6 +64,7 @@ class ComparedPoint:
     """
 
     pair: Pair
+    label: str
     judged: list[Judged]
     stages: dict[str, float]
     outcome: str
@@ -151,7 +159,8 @@ def compare_points(first: CollectedPoint, second: CollectedPoint, rules: Rules) 
             if name in after
         ]
         if not (first.partial or second.partial):
-            judged += judge_accuracy(first.record, second.record, rules.accuracy_threshold)
+            other = other_inputs(first, second)
+            judged += judge_accuracy(first.record, second.record, rules.accuracy_threshold, other)
         if rules.metrics:
             judged = [one for one in judged if any(word in one.metric for word in rules.metrics)]
         old, new = stage_times(first.record), stage_times(second.record)
@@ -163,11 +172,16 @@ def compare_points(first: CollectedPoint, second: CollectedPoint, rules: Rules) 
             and not 1 / (1 + rules.threshold) <= ratio <= 1 + rules.threshold
         }
     outcome, worst = _outcome(first, second, judged)
-    return ComparedPoint(Pair(first, second), judged, stages, outcome, worst)
+    shown = second if first.partial else first
+    label = replace(shown, config=without(shown.config, rules.ignored)).label
+    return ComparedPoint(Pair(first, second), label, judged, stages, outcome, worst)
 
 
 def _compare(first: Collection, second: Collection, rules: Rules) -> Comparison:
-    matched = match(first.points, second.points, rules.ignore, across_gpus=rules.across_gpus)
+    # Named together, so that labels tell both sides apart.
+    points = named([*first.points, *second.points], rules.ignored)
+    before, after = points[: len(first.points)], points[len(first.points) :]
+    matched = match(before, after, rules.ignore, across_gpus=rules.across_gpus)
     return Comparison(
         first.name,
         second.name,

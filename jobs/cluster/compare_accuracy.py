@@ -13,16 +13,20 @@ WORST_HEAD_FACTOR = 2.0
 """How much more the worst head may change than the whole tensor: it is the largest of many."""
 
 
-def judge_accuracy(first: Record, second: Record, threshold: float) -> list[Judged]:
+def judge_accuracy(
+    first: Record, second: Record, threshold: float, other_inputs: str = ""
+) -> list[Judged]:
     """Compares the errors of the recipe's arm against FP32.
 
-    The inputs of both are the same: what an error differs by is no noise of sampling, so there is
-    no interval, only the threshold.
+    Where the inputs of both are the same, what an error differs by is no noise of sampling: there
+    is no interval, only the threshold. With other inputs an error differs by itself; no more can
+    be said of it than whether it misses its gate.
 
     Args:
         first: What is compared with.
         second: What is judged.
         threshold: Relative change of an error that matters, 0.05 for 5 %.
+        other_inputs: What gave them other inputs, in words; empty: they had the same.
 
     Returns:
         One verdict for each tensor, and one for its worst head where that is known: SAME, BETTER,
@@ -41,7 +45,13 @@ def judge_accuracy(first: Record, second: Record, threshold: float) -> list[Judg
             pair = old.worst_head_rel_l2, new.worst_head_rel_l2
             limit = WORST_HEAD_FACTOR * threshold
             judged.append(_verdict(f"{name}, worst head", *pair, limit))
-    return judged
+    return [_of_other_inputs(one, other_inputs) for one in judged] if other_inputs else judged
+
+
+def _of_other_inputs(one: Judged, words: str) -> Judged:
+    if one.verdict is Verdict.SAME or one.note:
+        return one
+    return replace(one, verdict=Verdict.UNCLEAR, note=f"not the same inputs: {words}")
 
 
 def _errors(record: Record) -> dict[str, TensorError]:

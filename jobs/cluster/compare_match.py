@@ -10,9 +10,11 @@ from typing import Any
 from conf.plain import from_plain, to_plain
 from conf.schema import Point
 from jobs.cluster.collect_points import CollectedPoint
-from jobs.cluster.names import flat
+from jobs.cluster.names import flat, without
 
+_SAME_INPUTS = ("name", "rope_kernel")  # how it is computed, not on what
 _MOST_SEARCHED = 60
+_MOST_DIFFERING = 6
 
 
 @dataclass(frozen=True)
@@ -25,10 +27,17 @@ class Pair:
 
 @dataclass(frozen=True)
 class Unmatched:
-    """A point without a partner, and why."""
+    """A point without a partner, and why.
+
+    Attributes:
+        point: The point.
+        why: In one line.
+        keys: In what the nearest point of the other side was asked differently, if it is near.
+    """
 
     point: CollectedPoint
     why: str
+    keys: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -61,29 +70,33 @@ def match(
     """
     if across_gpus:
         ignore = [*ignore, "gpu"]
-    mine, repeated_first = _newest(first, ignore)
-    others, repeated_second = _newest(second, ignore)
-    pairs, apart = [], {}
-    for key, point in others.items():
-        partner = mine.get(key) or _partner(point, list(mine.values()), ignore)
-        if partner is None:
-            continue
-        gpus = gpu_of(partner), gpu_of(point)
-        if None not in gpus and gpus[0] != gpus[1] and not across_gpus:
-            why = (
-                f"ran on another GPU: {gpus[0]} and {gpus[1]}; compare.across_gpus=true allows it"
-            )
-            apart[id(point)] = apart[id(partner)] = why
-        else:
-            pairs.append(Pair(partner, point))
+    mine, others = _newest(first, ignore), _newest(second, ignore)
+    held = [point for found in mine.values() for point in found.values()]
+    pairs: list[Pair] = []
+    apart: dict[int, str] = {}
+    for key, found in others.items():
+        for gpu, point in found.items():
+            same = mine.get(key, {})
+            partner = _of_gpu(same, gpu) or _partner(point, held, ignore)
+            if partner is None and across_gpus:
+                partner = next(reversed(same.values()), None)
+            rivals = list(same.values()) if partner is None else [partner]
+            why = "" if across_gpus else _other_gpus(rivals, point)
+            if why:
+                apart |= {id(one): why for one in (point, *rivals)}
+            elif partner is not None:
+                pairs.append(Pair(partner, point))
+    place = {id(point): number for number, point in enumerate(second)}
+    pairs.sort(key=lambda pair: place[id(pair.second)])
     taken = {id(point) for pair in pairs for point in (pair.first, pair.second)}
-    left = [point for point in mine.values() if id(point) not in taken]
-    right = [point for point in others.values() if id(point) not in taken]
+    asked_again = [point for found in others.values() for point in found.values()]
+    left = [point for point in held if id(point) not in taken]
+    right = [point for point in asked_again if id(point) not in taken]
     return Matched(
         pairs,
-        [Unmatched(point, apart.get(id(point)) or _why(point, right)) for point in left],
-        [Unmatched(point, apart.get(id(point)) or _why(point, left)) for point in right],
-        repeated_first + repeated_second,
+        [_unmatched(point, right, apart) for point in left],
+        [_unmatched(point, left, apart) for point in right],
+        len(first) + len(second) - len(held) - len(asked_again),
     )
 
 
@@ -104,12 +117,20 @@ def asked_key(config: dict[str, Any], ignore: Sequence[str] = ()) -> str:
     Returns:
         JSON text.
     """
-    leaves = {
-        key: value
-        for key, value in flat(_complete(config))
-        if not any(key == name or key.startswith(f"{name}.") for name in ignore)
-    }
+    leaves = dict(flat(without(_complete(config), ignore)))
     return json.dumps(leaves, sort_keys=True, default=str)
+
+
+def other_inputs(first: CollectedPoint, second: CollectedPoint) -> str:
+    """What gave two points other inputs and weights; empty where these were the same."""
+    before, after = _complete(first.config).get("shape"), _complete(second.config).get("shape")
+    if not isinstance(before, dict) or not isinstance(after, dict):
+        return ""
+    return ", ".join(
+        f"shape.{key} {before.get(key)} and {after.get(key)}"
+        for key in before | after
+        if key not in _SAME_INPUTS and before.get(key) != after.get(key)
+    )
 
 
 def _complete(config: dict[str, Any]) -> dict[str, Any]:
@@ -122,19 +143,36 @@ def _complete(config: dict[str, Any]) -> dict[str, Any]:
 
 def _newest(
     points: Sequence[CollectedPoint], ignore: Sequence[str]
-) -> tuple[dict[str, CollectedPoint], int]:
-    """One point for each thing asked, the newest with a record; how many others there were."""
-    found: dict[str, CollectedPoint] = {}
-    repeated = 0
-    for point in points:
+) -> dict[str, dict[str | None, CollectedPoint]]:
+    """One point for each thing asked and each GPU that ran it: the newest with a record."""
+    found: dict[str, dict[str | None, CollectedPoint]] = {}
+    last: dict[str, str | None] = {}
+    for point in sorted(points, key=_moment):
         # A point whose plan is lost was asked for something that nobody knows.
         key = asked_key(point.config, ignore) if point.config else point.point_id
-        key = f"{key} {gpu_of(point) or ''}" if point.partial else key
-        known = found.get(key)
-        repeated += known is not None
-        if known is None or _moment(point) >= _moment(known):
-            found[key] = point
-    return found, repeated
+        gpu, same = gpu_of(point), found.setdefault(key, {})
+        if gpu is None and same:
+            gpu = last[key]  # where it ran is not known: it stands for the one before it
+        same.pop(None, None)
+        same[gpu] = point
+        last[key] = gpu
+    return found
+
+
+def _of_gpu(same: dict[str | None, CollectedPoint], gpu: str | None) -> CollectedPoint | None:
+    """The point of the same GPU; any, where it is not known where one of the two ran."""
+    if gpu is None or gpu in same:
+        return same.get(gpu) or next(reversed(same.values()), None)
+    return same.get(None)
+
+
+def _other_gpus(points: Sequence[CollectedPoint], point: CollectedPoint) -> str:
+    """Why none of these may be compared with the point: all ran on another GPU."""
+    gpus = list(dict.fromkeys(gpu_of(one) for one in points))
+    if not gpus or gpu_of(point) in (None, *gpus) or None in gpus:
+        return ""
+    names = ", ".join(str(gpu) for gpu in gpus)
+    return f"ran on another GPU: {names} and {gpu_of(point)}; compare.across_gpus=true allows it"
 
 
 def _moment(point: CollectedPoint) -> tuple[bool, str]:
@@ -146,37 +184,52 @@ def _partner(
     point: CollectedPoint, others: Sequence[CollectedPoint], ignore: Sequence[str]
 ) -> CollectedPoint | None:
     """For figures that say only part of what was asked: a point that agrees in all they say."""
+    agreeing = []
     for other in others:
         if point.partial is other.partial:
             continue
         part, whole = (point, other) if point.partial else (other, point)
         held = dict(flat(whole.config))
-        said = [
-            (key, value)
-            for key, value in flat(part.config)
-            if not any(key == name or key.startswith(f"{name}.") for name in ignore)
-        ]
+        said = list(flat(without(part.config, ignore)))
         if said and all(held.get(key) == value for key, value in said):
-            return other
-    return None
+            agreeing.append(other)
+    agreeing.sort(key=lambda other: gpu_of(other) != gpu_of(point))
+    return next(iter(agreeing), None)
 
 
-def _why(point: CollectedPoint, others: Sequence[CollectedPoint]) -> str:
-    """What the nearest point of the other side was asked differently."""
+def _unmatched(
+    point: CollectedPoint, others: Sequence[CollectedPoint], apart: dict[int, str]
+) -> Unmatched:
+    if id(point) in apart:
+        return Unmatched(point, apart[id(point)])
     if not point.config:
-        return "what was asked is not known: its plan is damaged"
-    if not others or len(others) > _MOST_SEARCHED or point.partial:
-        return "was not asked on the other side"
+        return Unmatched(point, "what was asked is not known: its plan is damaged")
+    keys = _differing(point, others)
+    if not keys:
+        return Unmatched(point, "was not asked on the other side")
+    shown = ", ".join(
+        f"{key} {mine} and {theirs}" for key, (mine, theirs) in list(keys.items())[:3]
+    )
+    more = f" and {len(keys) - 3} more" if len(keys) > 3 else ""
+    why = f"the nearest on the other side differs in {shown}{more}"
+    return Unmatched(point, why, tuple(keys))
+
+
+def _differing(
+    point: CollectedPoint, others: Sequence[CollectedPoint]
+) -> dict[str, tuple[object, object]]:
+    """In what the nearest point of the other side was asked differently, if it is near."""
+    if len(others) > _MOST_SEARCHED or point.partial:
+        return {}
     mine = dict(flat(_complete(point.config)))
-    nearest: list[str] | None = None
+    nearest: dict[str, tuple[object, object]] = {}
     for other in others:
         theirs = dict(flat(_complete(other.config)))
-        keys = [key for key in mine | theirs if mine.get(key) != theirs.get(key)]
-        if nearest is None or len(keys) < len(nearest):
+        keys = {
+            key: (mine.get(key), theirs.get(key))
+            for key in mine | theirs
+            if mine.get(key) != theirs.get(key)
+        }
+        if not nearest or len(keys) < len(nearest):
             nearest = keys
-            values = {key: theirs.get(key) for key in keys}
-    if not nearest or len(nearest) > 6:
-        return "was not asked on the other side"
-    shown = ", ".join(f"{key} {mine.get(key)} and {values[key]}" for key in nearest[:3])
-    more = f" and {len(nearest) - 3} more" if len(nearest) > 3 else ""
-    return f"the nearest on the other side differs in {shown}{more}"
+    return nearest if len(nearest) <= _MOST_DIFFERING else {}

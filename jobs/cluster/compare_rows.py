@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 from jobs.cluster import report_text as show
 from jobs.cluster.collect_points import CollectedPoint
 from jobs.cluster.compare import ComparedPoint, Comparison
+from jobs.cluster.compare_match import Unmatched
 from jobs.cluster.compare_verdict import Judged, Verdict
 
 
@@ -68,6 +70,38 @@ def headline(comparison: Comparison) -> str:
     return f"{matched}: {', '.join(words) or 'nothing to judge'}{tail}"
 
 
+def lost(unmatched: Sequence[Unmatched], most: int = 4) -> list[str]:
+    """Points without a partner, a line for each reason, the most frequent first.
+
+    Args:
+        unmatched: Of one side.
+        most: How many of the points with one reason are named.
+
+    Returns:
+        Lines like `label: why` or `7 points: why: label; label and 5 more`.
+    """
+    found: dict[str, list[str]] = defaultdict(list)
+    for one in unmatched:
+        found[one.why].append(one.point.label)
+    lines = []
+    for why, labels in sorted(found.items(), key=lambda item: -len(item[1])):
+        more = f" and {len(labels) - most} more" if len(labels) > most else ""
+        named = "; ".join(labels[:most]) + more
+        many = f"{len(labels)} points: {why}: {named}"
+        lines.append(many if len(labels) > 1 else f"{named}: {why}")
+    return lines
+
+
+def next_step(comparison: Comparison) -> str:
+    """What would make the points match that nothing but a few keys keeps apart; empty: nothing."""
+    unmatched = [*comparison.only_first, *comparison.only_second]
+    keys = dict.fromkeys(key for one in unmatched for key in one.keys)
+    if comparison.points or not keys or any(not one.keys for one in unmatched):
+        return ""
+    ignored = ",".join(dict.fromkeys([*comparison.rules.ignore, *keys]))
+    return f"compare.ignore=[{ignored}] lets them differ"
+
+
 def as_json(comparisons: Sequence[Comparison]) -> str:
     """The comparisons for scripts."""
     return json.dumps([_plain(one) for one in comparisons], indent=1, allow_nan=False) + "\n"
@@ -75,9 +109,8 @@ def as_json(comparisons: Sequence[Comparison]) -> str:
 
 def _rows(point: ComparedPoint) -> list[Row]:
     gpus = [gpu or "no GPU" for gpu in point.gpus]
-    known = point.pair.second if point.pair.first.partial else point.pair.first
     blank = Row(
-        label=known.label,
+        label=point.label,
         point_id=point.pair.second.point_id,
         gpu=gpus[0] if gpus[0] == gpus[1] else f"{gpus[0]} and {gpus[1]}",
         metric="outcome",
@@ -142,7 +175,7 @@ def _plain(comparison: Comparison) -> dict[str, Any]:
         "counts": {verdict.value: count for verdict, count in comparison.counts.items()},
         "points": [
             {
-                "point": point.pair.first.label,
+                "point": point.label,
                 "first": point.pair.first.point_id,
                 "second": point.pair.second.point_id,
                 "gpus": list(point.gpus),

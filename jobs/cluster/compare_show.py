@@ -11,7 +11,7 @@ from jobs.cluster.collect_show import table_width, without_shared
 from jobs.cluster.collect_store import write_if_changed
 from jobs.cluster.compare import Comparison
 from jobs.cluster.compare_match import Unmatched
-from jobs.cluster.compare_rows import ORDER, Row, as_json, headline, rows
+from jobs.cluster.compare_rows import ORDER, Row, as_json, headline, lost, next_step, rows
 from jobs.cluster.compare_verdict import CONFIDENCE
 from jobs.cluster.markdown import cell
 from jobs.cluster.report_page import render_page
@@ -46,7 +46,7 @@ def show(comparison: Comparison, out: Console, *, every: bool = False) -> None:
 
     from jobs.cluster import screen
 
-    name = f"{comparison.first} and then {comparison.second}"
+    name = f"{comparison.second} compared with {comparison.first}"
     told = [row for row in rows(comparison) if every or row.verdict != "SAME"]
     shown = told if every else told[:_MOST_ROWS]
     columns, shared = _columns(shown, out.width)
@@ -65,14 +65,17 @@ def show(comparison: Comparison, out: Console, *, every: bool = False) -> None:
     if not every and len(told) > _MOST_ROWS:
         out.print(f"... and {len(told) - _MOST_ROWS} more", markup=False)
     _show_differences(comparison, out)
-    for side, lost in (("first", comparison.only_first), ("second", comparison.only_second)):
-        for one in lost[:_MOST_UNMATCHED]:
-            text = f"only in the {side}: {one.point.label}: {one.why}"
-            out.print(screen.harmless(text), markup=False, style="yellow")
-        if len(lost) > _MOST_UNMATCHED:
-            rest = len(lost) - _MOST_UNMATCHED
-            out.print(f"only in the {side}: {rest} more", markup=False, style="yellow")
+    for side, unmatched in _sides(comparison):
+        lines = lost(unmatched)
+        for line in lines[:_MOST_UNMATCHED]:
+            text = screen.harmless(f"only in the {side}: {line}")
+            out.print(text, markup=False, style="yellow")
+        if len(lines) > _MOST_UNMATCHED:
+            rest = len(lines) - _MOST_UNMATCHED
+            out.print(f"only in the {side}: {rest} more reasons", markup=False, style="yellow")
     out.print(headline(comparison), markup=False, style="bold")
+    if step := next_step(comparison):
+        out.print(f"Next: {step}", markup=False, soft_wrap=True)
 
 
 def _columns(told: Sequence[Row], width: int) -> tuple[dict[str, list[str]], str]:
@@ -118,7 +121,7 @@ def markdown(comparison: Comparison) -> str:
     Returns:
         Markdown: what is not the same, why it may differ, what has no partner.
     """
-    lines = [f"### {cell(comparison.first)} and then {cell(comparison.second)}", ""]
+    lines = [f"### {cell(comparison.second)} compared with {cell(comparison.first)}", ""]
     lines += [headline(comparison), ""]
     told = [row for row in rows(comparison) if row.verdict != "SAME"]
     if told:
@@ -137,8 +140,11 @@ def markdown(comparison: Comparison) -> str:
             for one in comparison.differences[:_MOST_UNMATCHED]
         ]
         lines.append("")
-    lines += _unmatched("first", comparison.only_first)
-    lines += _unmatched("second", comparison.only_second)
+    for side, unmatched in _sides(comparison):
+        told_of = lost(unmatched)
+        lines += [f"- only in the {side}: {cell(line)}" for line in told_of[:_MOST_UNMATCHED]]
+        rest = len(told_of) - _MOST_UNMATCHED
+        lines += [f"- only in the {side}: {rest} more reasons"] if rest > 0 else []
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -186,6 +192,8 @@ def page(comparison: Comparison) -> str:
             "gpu": sorted({row.gpu for row in made}),
         },
         gauge=_gauge,
+        lost=lost,
+        next_step=next_step(comparison),
         confidence=f"{100 * CONFIDENCE:.0f} %",
     )
 
@@ -205,11 +213,5 @@ def _markdown_row(row: Row) -> str:
     return f"| {row.verdict} | {' | '.join(cell(word) for word in words)} |"
 
 
-def _unmatched(side: str, lost: Sequence[Unmatched]) -> list[str]:
-    lines = [
-        f"- only in the {side}: {cell(one.point.label)}: {cell(one.why)}"
-        for one in lost[:_MOST_UNMATCHED]
-    ]
-    if len(lost) > _MOST_UNMATCHED:
-        lines.append(f"- only in the {side}: {len(lost) - _MOST_UNMATCHED} more")
-    return lines
+def _sides(comparison: Comparison) -> tuple[tuple[str, list[Unmatched]], ...]:
+    return ("first", comparison.only_first), ("second", comparison.only_second)

@@ -76,6 +76,17 @@ def flat(config: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
             yield f"{prefix}{name}", value
 
 
+def without(config: dict[str, Any], keys: Sequence[str]) -> dict[str, Any]:
+    """A configuration without these dotted keys, groups included."""
+    left = {}
+    for name, value in config.items():
+        if name in keys:
+            continue
+        inner = [key.removeprefix(f"{name}.") for key in keys if key.startswith(f"{name}.")]
+        left[name] = without(value, inner) if inner and isinstance(value, dict) else value
+    return left
+
+
 def _unusual(runs: dict[int, Leaves], counts: Callable[[str], bool]) -> dict[int, Leaves]:
     """Of each point the keys that count and whose value is not the one that most points have."""
     seen: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)

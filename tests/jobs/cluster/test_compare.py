@@ -7,12 +7,12 @@ import json
 
 import pytest
 
-from jobs.cluster.collect_points import Collection
+from jobs.cluster.collect_points import CollectedPoint, Collection
 from jobs.cluster.compare import Comparison, Rules, compare, exit_code
 from jobs.cluster.compare_rows import as_json
 from jobs.cluster.compare_verdict import Verdict
 from jobs.errors import UsageError
-from jobs.record import Record
+from jobs.record import Cause, Environment, Outcome, Record
 from tests.jobs.cluster.fake_records import asked, record
 from tests.jobs.cluster.runs import collected, run, with_state
 
@@ -140,6 +140,73 @@ def test_gpus_are_never_compared_silently() -> None:
     allowed = compared(first, second, across_gpus=True)
     assert allowed.points[0].gpus == ("NVIDIA GB300", "NVIDIA GB200")
     assert len(compared(first, run("x", gpu="h200"), across_gpus=True).points) == 2
+
+
+def of_gpu(name: str, gpu: str, scale: float = 1.0) -> list[CollectedPoint]:
+    """Points that were asked for one GPU and ran on another."""
+    return [
+        collected(record(point.point_id, point.config, gpu_name=gpu, scale=scale))
+        for point in run(name, gpu="gb300").points
+    ]
+
+
+def test_a_side_of_two_gpus_serves_both() -> None:
+    baseline = Collection(
+        "both", of_gpu("a", "NVIDIA GB300") + of_gpu("b", "NVIDIA GB200", scale=2)
+    )
+    for gpu, scale in (("NVIDIA GB300", 1), ("NVIDIA GB200", 2)):
+        found = compared(baseline, Collection("second", of_gpu("c", gpu, scale=scale)))
+        assert [point.gpus for point in found.points] == [(gpu, gpu)] * 2
+        assert found.repeated == 0
+        assert {one.verdict for point in found.points for one in point.judged} == {Verdict.SAME}
+        assert len(found.only_first) == 2
+    found = compared(baseline, Collection("second", of_gpu("c", "NVIDIA B200")))
+    assert "NVIDIA GB300, NVIDIA GB200 and NVIDIA B200" in found.only_second[0].why
+
+
+def test_a_newer_end_whose_gpu_is_not_known_stands_for_the_run_before_it() -> None:
+    lost = [
+        collected(
+            record(point.point_id, point.config, Outcome.ERROR, cause=Cause.crashed).model_copy(
+                update={"environment": Environment(), "finished_at": "2026-01-01T00:00:00Z"}
+            )
+        )
+        for point in run().points
+    ]
+    found = compared(run(), Collection("second", [*run("second").points, *lost]))
+    assert found.repeated == 2
+    assert found.counts == {Verdict.WORSE: 2}
+
+
+def test_other_inputs_make_other_errors_that_are_no_regression() -> None:
+    first, second = run(), with_error(run("second"), "dx", 1.5)
+    for point in second.points:
+        point.config["shape"]["seed"] = 7
+    found = compared(first, second, ignore=("shape.seed",))
+    assert found.counts == {Verdict.UNCLEAR: 2}
+    worse = [one for one in found.points[0].judged if one.verdict is not Verdict.SAME]
+    assert {one.note for one in worse} == {"not the same inputs: shape.seed 42 and 7"}
+    missed = with_error(run("second"), "dx", 1.5, passed=False)
+    for point in missed.points:
+        point.config["shape"]["seed"] = 7
+    assert compared(first, missed, ignore=("shape.seed",)).exit_code == 1
+
+
+def test_a_label_of_two_points_names_nothing_in_which_they_may_differ() -> None:
+    found = compared(run(recipe="mxfp8"), run("b", recipe="fp8_block"), ignore=("recipe",))
+    assert [point.label for point in found.points] == [
+        "dsv3 b=1 s=2048 gb300",
+        "dsv3 b=1 s=4096 gb300",
+    ]
+
+
+def test_labels_tell_both_sides_apart() -> None:
+    first, second = run(), run("second")
+    for point in second.points:
+        point.config["shape"]["seed"] = 7
+    found = compared(first, second)
+    assert found.only_first[0].point.label.endswith(" seed=42")
+    assert found.only_second[0].point.label.endswith(" seed=7")
 
 
 def test_of_repeated_points_the_newest_counts() -> None:

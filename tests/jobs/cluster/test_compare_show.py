@@ -60,6 +60,20 @@ def test_nothing_but_the_unmatched_is_told_where_nothing_matches() -> None:
     assert headline(found) == "0 matched points: nothing to judge, 3 without a partner"
 
 
+def test_points_without_a_partner_for_one_reason_are_one_line() -> None:
+    first, second = run(lengths=(1024, 2048, 4096)), run("second", lengths=(1024, 2048, 4096))
+    for point in second.points:
+        point.config["shape"]["seed"] = 7
+    (found,) = compare([first, second])
+    text = printed(found)
+    why = "the nearest on the other side differs in shape.seed 42 and 7"
+    assert text.count("only in the first") == 1
+    assert f"only in the first: 3 points: {why}: mxfp8" in text.replace("\n", " ")
+    assert "Next: compare.ignore=[shape.seed] lets them differ" in text
+    assert markdown(found).count("- only in the first: 3 points: ") == 1
+    assert "compare.ignore=[shape.seed]" in page(found)
+
+
 def test_the_review_block_is_a_table_of_what_is_not_the_same() -> None:
     text = markdown(slower(driver="590.1"))
     assert "| SLOWER | mxfp8 dsv3 b=1 s=2048 gb300 | recipe fprop |" in text
