@@ -195,6 +195,15 @@ class SlurmCluster:
         del self._daemons[name]
         save_pids(self._pid_file, self._daemons)
 
+    def runs(self, name: str) -> bool:
+        """Whether a daemon is alive."""
+        return name in self._daemons and self._daemons[name].is_alive()
+
+    @property
+    def daemons(self) -> list[Process]:
+        """Every daemon that is alive."""
+        return [process for process in self._daemons.values() if process.is_alive()]
+
     # ---- the steps of `start` ----
 
     def _start_or_stop(self) -> None:

@@ -64,8 +64,9 @@ def run_point(point_file: Path, attempt: Path) -> None:
         "duration_s": 0.0,
         "command": given["command"],
     }
-    (attempt / "record.tmp").write_text(json.dumps(record))
-    (attempt / "record.tmp").rename(attempt / "record.json")
+    unfinished = attempt / f".record.json.{os.getpid()}"  # as the node's own writer names it
+    unfinished.write_text(json.dumps(record))
+    unfinished.rename(attempt / "record.json")
 
 
 def _act(act: int, attempt: Path) -> None:
