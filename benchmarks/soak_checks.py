@@ -11,10 +11,11 @@ from typing import Any
 from benchmarks.soak_faults import Injected
 from benchmarks.soak_plan import DUE, GOOD, Asked, act_of
 from benchmarks.soak_runs import Run, overlaps, runs_of_points
+from jobs.cluster.collect_points import STATES
 from jobs.cluster.ledger import PLANNED_JOB, Ledger
 from jobs.cluster.lock import LOCK
 from jobs.cluster.submit import left_behind
-from jobs.cluster.survey import LAST_SEEN, UNFINISHED
+from jobs.cluster.survey import LAST_SEEN
 from tests.cluster import stand_in_node as node
 
 _KEPT_HIDDEN = frozenset({LOCK, LAST_SEEN})
@@ -57,7 +58,7 @@ def is_true(
         job: Its job and its sweep.
         injected: The faults so far.
     """
-    if state in UNFINISHED or (state, cause) == DUE.get(act):
+    if state in STATES or (state, cause) == DUE.get(act):
         return True
     if state != "ERROR":
         return False

@@ -49,7 +49,10 @@ class Child:
 
 
 class StopError(BaseException):
-    """Raised by a signal handler of whoever runs points: end the child, and say why.
+    """Whoever runs points was told to stop: end the child, and say why.
+
+    A signal handler only notes it. Raised there it would be lost wherever Python swallows
+    exceptions, as it does between a fork and what follows.
 
     Args:
         cause: What the record will say; None: leave no record, the scheduler knows why.
@@ -62,13 +65,20 @@ class StopError(BaseException):
         self.reason = reason
 
 
-def run_point(point_file: Path, point_folder: Path, child: Child) -> dict[str, Any]:
+AskStop = Callable[[], StopError | None]
+"""Tells whether whoever runs points was told to stop; asked a few times a second."""
+
+
+def run_point(
+    point_file: Path, point_folder: Path, child: Child, ask_stop: AskStop | None = None
+) -> dict[str, Any]:
     """Runs one point as a new attempt.
 
     Args:
         point_file: What the planner wrote for the node.
         point_folder: The point's folder under its job; the attempt is made in it.
         child: How the process is started.
+        ask_stop: Asked while the process runs; None: nobody tells it to stop.
 
     Returns:
         `{"attempt": folder, "outcome": ..., "cause": ..., "reason": ...}`, from the record.
@@ -76,7 +86,8 @@ def run_point(point_file: Path, point_folder: Path, child: Child) -> dict[str, A
     Raises:
         OSError: The attempt's folder cannot be made or written.
         KeyboardInterrupt: Passed on, after the process was ended and recorded as cancelled.
-        StopError: Passed on, after the process was ended and, where it names a cause, recorded.
+        StopError: What `ask_stop` told, after the process was ended and, where it names a cause,
+            recorded.
     """
     attempt = new_attempt(point_folder)
     started = time.time()
@@ -86,7 +97,7 @@ def run_point(point_file: Path, point_folder: Path, child: Child) -> dict[str, A
         seen = Seen()
         try:
             command = [child.python, "-m", "jobs.node", str(point_file), str(attempt)]
-            _watch(command, child, attempt, log, seen)
+            _watch(command, child, attempt, log, seen, ask_stop)
         except StopError as asked:
             stop = asked
             if asked.cause is not None:
@@ -117,7 +128,14 @@ def read_outcome(attempt: Path) -> dict[str, Any]:
     return {"attempt": str(attempt), **kept}
 
 
-def _watch(command: list[str], child: Child, attempt: Path, log: Any, seen: Seen) -> None:  # noqa: ANN401 - a binary file
+def _watch(
+    command: list[str],
+    child: Child,
+    attempt: Path,
+    log: Any,  # noqa: ANN401 - a binary file
+    seen: Seen,
+    ask_stop: AskStop | None,
+) -> None:
     env = {**os.environ, **(child.env or {})}
     env["PYTHONPATH"] = os.pathsep.join(filter(None, (child.root, env.get("PYTHONPATH"))))
     env["PYTHONUNBUFFERED"] = "1"
@@ -138,7 +156,7 @@ def _watch(command: list[str], child: Child, attempt: Path, log: Any, seen: Seen
         seen.launch_error = f"{command[0]}: {error.strerror}"
         return
     try:
-        _, status, usage = _wait(process, child.time_limit_s)
+        _, status, usage = _wait(process, child.time_limit_s, ask_stop)
         seen.timed_out = usage is None
         if usage is None:
             status, usage = _end(process)
@@ -147,7 +165,8 @@ def _watch(command: list[str], child: Child, attempt: Path, log: Any, seen: Seen
         process.returncode = seen.returncode  # or Popen takes it for still running
         _kill_group(process)  # what the point started must not outlive it
         if seen.returncode in (-signal.SIGTERM, -signal.SIGKILL):
-            time.sleep(_SETTLE_S)  # where the whole job was meant, a handler raises StopError here
+            time.sleep(_SETTLE_S)  # where the whole job was meant, its signal comes meanwhile
+            _raise_asked(ask_stop)
     except KeyboardInterrupt:
         status, _ = _end(process)
         seen.interrupted = True
@@ -177,16 +196,25 @@ def _die_with(parent: int) -> Callable[[], None] | None:
     return tie
 
 
-def _wait(process: subprocess.Popen[bytes], limit_s: float | None) -> tuple[int, int, Any]:
+def _raise_asked(ask_stop: AskStop | None) -> None:
+    stop = ask_stop() if ask_stop else None
+    if stop is not None:
+        raise stop
+
+
+def _wait(
+    process: subprocess.Popen[bytes], limit_s: float | None, ask_stop: AskStop | None = None
+) -> tuple[int, int, Any]:
     """Waits for the child itself, by wait4, for its memory high-water mark."""
-    if limit_s is None:
+    if limit_s is None and ask_stop is None:
         return os.wait4(process.pid, 0)
-    deadline = time.monotonic() + limit_s
+    deadline = time.monotonic() + (float("inf") if limit_s is None else limit_s)
     pause = 0.01
     while True:
         pid, status, usage = os.wait4(process.pid, os.WNOHANG)
         if pid:
             return pid, status, usage
+        _raise_asked(ask_stop)
         if time.monotonic() >= deadline:
             return 0, 0, None
         time.sleep(pause)

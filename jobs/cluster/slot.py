@@ -16,7 +16,7 @@ from types import FrameType
 from typing import Any
 
 from jobs.cluster.death import Seen, record_of_death
-from jobs.cluster.entry import Child, StopError, read_outcome, run_point
+from jobs.cluster.entry import AskStop, Child, StopError, read_outcome, run_point
 from jobs.files import new_attempt, read_json, write_whole
 
 # The scheduler may warn a minute earlier than it was asked to.
@@ -43,7 +43,7 @@ def run_slot(submission_json: str) -> list[dict[str, Any]]:
     job_id, folder = _job(Path(asked["sweep"]))
     points = asked["tasks"][os.environ.get("SLURM_ARRAY_TASK_ID", "0")]
     deadline = _deadline(began, asked["time_min"])
-    _handle_signals(deadline, asked["warning_s"], asked["time_min"])
+    ask_stop = _handle_signals(deadline, asked["warning_s"], asked["time_min"])
     child = Child(
         asked["python"], asked["root"], job_id, asked["point_time_limit_s"], _environment(asked)
     )
@@ -53,16 +53,16 @@ def run_slot(submission_json: str) -> list[dict[str, Any]]:
         point_file = Path(asked["sweep"]) / "points" / f"{point_id}.json"
         point_folder = folder / point_id
         _say(f"point {number} of {len(points)}: {point_id}")
-        known: dict[str, Any] | None = None
-        try:
-            known = _finished(point_folder)
-            if known is None and stopped is None:
-                known = run_point(point_file, point_folder, child)
-        except StopError as stop:
-            if stop.cause is None:
-                _say(stop.reason)
-                raise SystemExit(128 + signal.SIGTERM) from None
-            stopped = stop
+        stopped = stopped or ask_stop()
+        known = _finished(point_folder)
+        if known is None and stopped is None:
+            try:
+                known = run_point(point_file, point_folder, child, ask_stop)
+            except StopError as stop:
+                stopped = stop
+        if stopped is not None and stopped.cause is None:
+            _say(stopped.reason)
+            raise SystemExit(128 + signal.SIGTERM)
         known = known or _finished(point_folder) or _not_started(point_file, point_folder, job_id)
         _say(
             f"  {known['outcome']} {known.get('cause') or ''} {known.get('reason') or ''}".rstrip()
@@ -93,15 +93,12 @@ def _deadline(began: float, time_min: int) -> float:
     return min(limit, began + time_min * 60)
 
 
-def _handle_signals(deadline: float, warning_s: float, time_min: int) -> None:
-    """Ends the running point before the scheduler ends the job, or when the job is told to end."""
-    stopped = False
+def _handle_signals(deadline: float, warning_s: float, time_min: int) -> AskStop:
+    """Notes when the running point has to end: before the scheduler ends the job, or told so."""
+    asked: list[StopError] = []
 
     def stop(cause: str | None, reason: str) -> None:
-        nonlocal stopped
-        if not stopped:  # once: what follows must not be disturbed while it writes records
-            stopped = True
-            raise StopError(cause, reason)
+        asked.append(StopError(cause, reason))
 
     def near_the_end(number: int, frame: FrameType | None) -> None:
         stop("timeout", f"still running when its job's time limit of {time_min} min came near")
@@ -120,6 +117,7 @@ def _handle_signals(deadline: float, warning_s: float, time_min: int) -> None:
     signal.signal(signal.SIGTERM, told_to_end)
     left = deadline - time.time()
     signal.setitimer(signal.ITIMER_REAL, max(1.0, left - min(warning_s, left / 6)))
+    return lambda: asked[0] if asked else None
 
 
 def _finished(point_folder: Path) -> dict[str, Any] | None:

@@ -49,10 +49,10 @@ class Slot:
         self.file.write_text(json.dumps(asked | changes))
         self.archive = pack_entry(sweep)
 
-    def start(self, **variables: str) -> subprocess.Popen[str]:
+    def start(self, program: str = RUN, **variables: str) -> subprocess.Popen[str]:
         env = {"PATH": os.environ["PATH"], "PYTHONPATH": str(self.archive)}
         env |= {"SLURM_JOB_ID": "17", "SLURM_ARRAY_JOB_ID": "14", "SLURM_ARRAY_TASK_ID": "3"}
-        command = [sys.executable, "-s", "-S", "-c", RUN, str(self.file)]
+        command = [sys.executable, "-s", "-S", "-c", program, str(self.file)]
         return subprocess.Popen(
             command, env=env | variables, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
             text=True, cwd="/",
@@ -106,6 +106,16 @@ def test_the_job_that_is_told_to_end_leaves_the_verdict_to_the_scheduler(tmp_pat
         wait(lambda: bool(list(tmp_path.glob("14/p-0/attempt-1/started.json"))))
         process.send_signal(signal.SIGTERM)
         assert process.wait(30) == 128 + signal.SIGTERM
+    assert slot.records() == []
+
+
+def test_a_signal_between_fork_and_exec_is_not_lost(tmp_path: Path) -> None:
+    slot = Slot(tmp_path, [node.HANGS, node.PASS])
+    told = "import os, signal; os.register_at_fork(before=lambda: os.kill(os.getpid(), 15)); "
+    with slot.start(told + RUN) as process:
+        out, _ = process.communicate(timeout=50)
+    assert process.returncode == 128 + signal.SIGTERM, out
+    assert "Traceback" not in out
     assert slot.records() == []
 
 
