@@ -105,11 +105,11 @@ class _Soak:
     def __post_init__(self) -> None:
         self.begun = time.monotonic()
         self.results = self.folder / "results"
-        self.home, self.temporary = self.folder / "home", self.folder / "tmp"
-        for place in (self.results, self.home, self.temporary):
+        self.cwd, self.temporary = self.folder / "cwd", self.folder / "tmp"
+        for place in (self.results, self.cwd, self.temporary):
             place.mkdir()
-        env = {"TMPDIR": str(self.temporary), "HOME": str(self.home), "OMP_NUM_THREADS": "1"}
-        user = SlurmUser(self.cluster, self.folder, env, self.home)
+        env = {"TMPDIR": str(self.temporary), "OMP_NUM_THREADS": "1"}
+        user = SlurmUser(self.cluster, self.folder, env, self.cwd)
         self.runs = user.runs
         self.commands = Commands(user, self.problems)
         self.injected = Injected(self.folder / "faults.jsonl")
@@ -200,7 +200,7 @@ class _Soak:
         processes = orphan_processes(self.cluster, self.folder)
         files = [
             *checks.orphan_submissions(ledgers, runs),
-            *checks.orphan_files(self.runs, self.results, self.home, self.temporary),
+            *checks.orphan_files(self.runs, self.results, self.cwd, self.temporary),
         ]
         self.problems += [
             *late,
