@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import os
 import re
 from collections.abc import Iterator
 
@@ -26,6 +27,7 @@ from conf.schema import (
 from conf.site import Cluster, Launch
 from conf.verbs import Run
 
+MAX_RESAMPLES = 100_000  # more make an interval no better, and each holds every sample
 MAX_STEP_VALUES = 2**40  # elements of one activation: a petabyte is a typing error
 
 
@@ -147,6 +149,11 @@ def _tolerance(tolerance: Tolerance) -> Iterator[str]:
 def _benchmark(benchmark: Benchmark) -> Iterator[str]:
     for name in ("blocks", "iterations_per_block", "bootstrap_resamples"):
         yield from _at_least(f"benchmark.{name}", getattr(benchmark, name), 1)
+    if benchmark.bootstrap_resamples > MAX_RESAMPLES:
+        yield (
+            f"benchmark.bootstrap_resamples must be at most {MAX_RESAMPLES}, "
+            f"got {benchmark.bootstrap_resamples}"
+        )
     yield from _at_least("benchmark.settle_iterations", benchmark.settle_iterations, 0)
     yield from _above_zero("benchmark.budget_s", benchmark.budget_s)
     yield from _at_least("benchmark.warmup_min_iterations", benchmark.warmup_min_iterations, 0)
@@ -194,6 +201,18 @@ def _cluster(cluster: Cluster) -> Iterator[str]:
     ):
         if python is not None and not python.strip():
             yield f"cluster.{name} must name an interpreter, got {python!r}"
+        elif python is not None and "/" in python and not python.startswith("/"):
+            here = os.path.abspath(os.path.expanduser(python))
+            yield (
+                f"cluster.{name} must be an absolute path, or a name that the node's PATH finds, "
+                f"got {python!r}" + (f"; use {here}" if name == "python" else "")
+            )
+    inside = cluster.container.pythonpath
+    if inside is not None and (not inside.startswith("/") or ":" in inside):
+        yield (
+            "cluster.container.pythonpath must be one absolute path without a colon, "
+            f"got {inside!r}"
+        )
     if cluster.scheduler is Scheduler.local:
         yield from _local(cluster)
 

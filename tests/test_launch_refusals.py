@@ -27,6 +27,13 @@ REFUSALS = [
     ("runs_dir=", "runs_dir must name a folder, got ''; leave it out for runs/"),
     ("shape.seq_len=${nope}", "shape.seq_len must refer to a key that exists, got Interpolation"),
     ("cluster.setup=[env]", "cluster.setup must be empty with a local cluster, got 'env'; type"),
+    ("cluster.python=../python", "cluster.python must be an absolute path, or a name that the "
+     "node's PATH finds, got '../python'; use /"),
+    ("cluster.python='~/python'", "cluster.python must be an absolute path, or a name that the "),
+    ("cluster.container.python=bin/python", "cluster.container.python must be an absolute path, "),
+    ("cluster.container.pythonpath=/a:b", "cluster.container.pythonpath must be one absolute "),
+    ("cluster.container.pythonpath=src", "cluster.container.pythonpath must be one absolute path"),
+    ("benchmark.bootstrap_resamples=100001", "benchmark.bootstrap_resamples must be at most "),
     # keys and choices
     ("shape.nope=1", "shape.nope is no key of shape; known: attn_mask, batch"),
     ("shap=tiny", "shap is no key; did you mean shape?; known: allow_unsupported, backend"),
@@ -38,6 +45,12 @@ REFUSALS = [
     ("shape=[tiny,dsv3]", "shape must have one value, got [tiny,dsv3]; to run several: python"),
     ("shape=tiny shape=dsv3", "shape must be given once, got it twice; last: shape=dsv3"),
     ("shape.seed=1 +shape.seed=2", "shape.seed must be given once, got it twice; last: +shape"),
+    ("cluster.env.A=1", "cluster.env.A must be added, for cluster.env holds none of that name "
+     "yet: +cluster.env.A=1"),
+    ("sweep cluster.env.A=1,2", "cluster.env.A must be added, for cluster.env holds none of that "
+     "name yet: +cluster.env.A=1,2"),
+    ("cluster.requests.gb300.partition=x", "cluster.requests.gb300 must be added, for "
+     "cluster.requests holds none of that name yet: in a file of your own, cluster/NAME.yaml"),
     ("~shape", "shape.name must be given, got nothing"),
     ("~shape.seq_len", "shape.seq_len must stay, got ~shape.seq_len; set it instead"),
     ("=1", "=1 must read key=value, got no key"),
@@ -65,6 +78,9 @@ REFUSALS = [
     ("--multirn", "--multirn is no flag; did you mean --multirun?; flags: --help"),
     ("--cfg jobs", "--cfg must be given one of job, hydra, all, got 'jobs'"),
     ("--cfg job --info", "--cfg must be used alone, got --info too"),
+    ("sweep --cfg job shape.seq_len=128,256 recipe=bf16", "shape.seq_len=128,256 must have one "
+     "value with --cfg, which shows one configuration; to see every point: python launch.py plan "
+     "shape.seq_len=128,256 recipe=bf16"),
     ("--resolve", "--resolve must be used with --cfg, got it alone"),
     ("--help=3", "--help must be given no value, got '3'"),
     ("--config-dir=/nope/x", "Additional config directory '/nope/x' not found"),
@@ -116,3 +132,9 @@ def test_the_process_ends_with_2_one_line_and_no_traceback(tmp_path: Path) -> No
     assert done.stdout == ""
     assert done.stderr == "launch.py: shape.num_heads must be at least 1, got 0\n"
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_a_refusal_says_to_add_can_be_added(launcher: Launcher) -> None:
+    added = launcher("cluster.env.A=1").refusal().rpartition(" ")[2]
+    shown = launcher("sweep", added, "--cfg", "job", "--package", "cluster.env")
+    assert (shown.code, shown.out.splitlines()[-1]) == (0, "A: '1'")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import re
+import shlex
 from collections.abc import Sequence
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
@@ -57,7 +58,7 @@ def one_line(error: Exception, words: Sequence[str] = ()) -> str:
     if isinstance(error, OverrideParseException):
         return f"{error.override} must read key=value, got a word that cannot be parsed; quote it"
     if isinstance(error, OmegaConfBaseException):
-        return _refused(error, None)
+        return _refused(error, None, words)
     if isinstance(error, MarkedYAMLError):
         return _no_yaml(error)
     if isinstance(error, YAMLError | RecursionError):
@@ -65,10 +66,10 @@ def one_line(error: Exception, words: Sequence[str] = ()) -> str:
         return f"a configuration file must be YAML, got: {reason}"
     if isinstance(error, ValueError):
         return _no_name(error, words)
-    return _composition(error)
+    return _composition(error, words)
 
 
-def _composition(error: Exception) -> str:
+def _composition(error: Exception, words: Sequence[str]) -> str:
     """What a composition error says: its cause tells the key, its text the override or file."""
     text = str(error)
     found = _OVERRIDE.search(text)
@@ -77,21 +78,33 @@ def _composition(error: Exception) -> str:
     where = f"{file.group(1)}.yaml: " if file else ""
     cause = error.__cause__ or error.__context__
     if isinstance(cause, OmegaConfBaseException):
-        return where + _refused(cause, override)
+        return where + _refused(cause, override, words)
     if isinstance(cause, MissingConfigException):
         return _missing_choice(cause)
     if "Ambiguous value" in text or "requires --multirun" in text:
         quoted = re.search(r"'([^']+)'", text)
-        return several_values(quoted.group(1) if quoted else "a key")
+        return several_values(quoted.group(1) if quoted else "a key", words)
     if override:
         return f"{override} is no key here; --cfg job shows every key"
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return " ".join(lines)[:400] or type(error).__name__
 
 
-def several_values(word: str) -> str:
-    """What to do with a key that was given several values where one belongs."""
+def several_values(word: str, words: Sequence[str] = ()) -> str:
+    """What to do with a key that was given several values where one belongs.
+
+    Args:
+        word: The key with its values.
+        words: The whole command's flags and overrides.
+    """
     key = word.partition("=")[0]
+    flag = next((flag for flag in words if flag.startswith(("--cfg", "--info"))), None)
+    if flag is not None:
+        given = shlex.join(other for other in words if not other.startswith("--"))
+        return (
+            f"{word} must have one value with {flag.partition('=')[0]}, which shows one "
+            f"configuration; to see every point: python launch.py plan {given}"
+        )
     listed = f"; for a list: {key}=[a,b]" if "." in key else ""
     return (
         f"{word} must have one value with this verb; to run every value: "
@@ -134,14 +147,14 @@ def _missing_choice(error: MissingConfigException) -> str:
     return f"{group} must be one of {', '.join(options)}, got {choice!r}{nearest(choice, options)}"
 
 
-def _refused(error: OmegaConfBaseException, override: str | None) -> str:
+def _refused(error: OmegaConfBaseException, override: str | None, words: Sequence[str]) -> str:
     key = error.full_key or (override or "").partition("=")[0].lstrip("+~") or "a key"
     if isinstance(error, MissingMandatoryValue):
         return f"{key} must be given, got nothing"
     if isinstance(error, InterpolationKeyError):
         return f"{key} must refer to a key that exists, got {_line(error)}"
     if isinstance(error, ConfigAttributeError | ConfigKeyError):
-        return _unknown_key(error, str(key))
+        return _unknown_key(error, str(key), words)
     if isinstance(error, ValidationError):
         return f"{key} must {_rule(error)}, got {_value(error, override)}"
     if "does not support deletion" in str(error):
@@ -149,8 +162,15 @@ def _refused(error: OmegaConfBaseException, override: str | None) -> str:
     return f"{key}: {_line(error)}"
 
 
-def _unknown_key(error: OmegaConfBaseException, key: str) -> str:
+def _unknown_key(error: OmegaConfBaseException, key: str, words: Sequence[str]) -> str:
     kind = error.object_type
+    word = next((one for one in words if re.match(rf"{re.escape(key)}[.=]", one)), None)
+    if kind is dict and word is not None:
+        parent = key.rpartition(".")[0]
+        how = f"+{word}"
+        if not word.startswith(f"{key}="):  # Hydra adds no mapping of keys from a command line
+            how = f"in a file of your own, {parent.partition('.')[0]}/NAME.yaml"
+        return f"{key} must be added, for {parent} holds none of that name yet: {how}"
     known: list[str] = []
     if isinstance(kind, type) and dataclasses.is_dataclass(kind):
         known = sorted(field.name for field in dataclasses.fields(kind))

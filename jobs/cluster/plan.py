@@ -71,7 +71,7 @@ def make_plan(asks: Sequence[Ask], source: Source | None = None) -> Plan:
     found: dict[str, None] = {}
     for ask in asks:
         found.update(dict.fromkeys(problems(ask.config)))
-    found.update(dict.fromkeys(_mixed(asks)))
+    found.update(dict.fromkeys([*_mixed(asks), *_place_problems(CHECKOUT)]))
     if found:
         raise UsageError("\n".join(found))
     source = source or source_of()
@@ -88,6 +88,15 @@ def _mixed(asks: Sequence[Ask]) -> list[str]:
     names = sorted({ask.config.cluster.name for ask in asks})
     if len(names) > 1:
         return [f"cluster must be one for the whole sweep, got {', '.join(names)}"]
+    return []
+
+
+def _place_problems(checkout: Path) -> list[str]:
+    if os.pathsep in str(checkout):
+        return [
+            f"the checkout must lie in a path without {os.pathsep!r}, got {checkout}; "
+            "PYTHONPATH would be cut there"
+        ]
     return []
 
 

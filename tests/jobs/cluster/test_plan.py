@@ -178,6 +178,14 @@ def test_a_sweep_has_one_cluster(config: Run) -> None:
         make_plan([Ask(config, {}), Ask(other, {})], SOURCE)
 
 
+def test_a_checkout_that_no_import_path_can_name_is_told(
+    config: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plan, "CHECKOUT", Path("/home/me/a:b"))
+    with pytest.raises(UsageError, match="must lie in a path without ':', got /home/me/a:b"):
+        make_plan([Ask(config, {})], Source())
+
+
 def test_what_no_node_will_take_is_planned_and_told(config: Run) -> None:
     refused = with_changed(config, "recipe", Fp8CurrentRecipe())
     made = make_plan([Ask(config, {}), Ask(refused, {})], SOURCE)
