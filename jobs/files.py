@@ -8,8 +8,8 @@ from __future__ import annotations
 import errno
 import json
 import os
+import secrets
 import stat
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -31,7 +31,9 @@ def write_whole(path: Path, text: str) -> None:
     Raises:
         OSError: The folder is missing or full; no partial file stays.
     """
-    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    name = path.parent / f".{path.name}.{secrets.token_hex(6)}"
+    # Not by tempfile: the umask says who may read it, as for every other file.
+    descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8") as handle:
             handle.write(text)
@@ -39,7 +41,7 @@ def write_whole(path: Path, text: str) -> None:
             os.fsync(handle.fileno())
         os.replace(name, path)
     except BaseException:
-        Path(name).unlink(missing_ok=True)
+        name.unlink(missing_ok=True)
         raise
     folder = os.open(path.parent, os.O_RDONLY)
     try:
@@ -137,7 +139,25 @@ def private_files() -> Iterator[None]:
     A context and a decorator. It sets the process's umask, for libraries that write files by
     themselves know no other way.
     """
-    before = os.umask(0o077)
+    with _umask(0o077):
+        yield
+
+
+@contextmanager
+def readable_like(folder: Path) -> Iterator[None]:
+    """While it lasts, whoever may read a folder may read what is made: its owner, or its group.
+
+    Processes that are started meanwhile do the same, and so does a job that is submitted: SLURM
+    hands the umask on to the node.
+    """
+    shared = folder.stat().st_mode & stat.S_IRGRP
+    with _umask(0o027 if shared else 0o077):
+        yield
+
+
+@contextmanager
+def _umask(mask: int) -> Iterator[None]:
+    before = os.umask(mask)
     try:
         yield
     finally:
@@ -151,7 +171,7 @@ def append_line(path: Path, line: str) -> None:
         path: The file, made if it is missing; a line that a crash cut short stays by itself.
         line: Text without a newline.
     """
-    descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
+    descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o666)
     try:
         size = os.fstat(descriptor).st_size
         cut = size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"
@@ -170,12 +190,12 @@ def new_attempt(point_folder: Path) -> Path:
     Returns:
         The new, empty folder.
     """
-    point_folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    point_folder.mkdir(parents=True, exist_ok=True)
     number = 1
     while True:
         attempt = point_folder / f"attempt-{number}"
         try:
-            attempt.mkdir(mode=0o700)
+            attempt.mkdir()
         except FileExistsError:
             number += 1
         else:

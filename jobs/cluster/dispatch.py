@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from rich.console import Console
 
@@ -15,7 +16,13 @@ from jobs.cluster.ledger import Ledger
 from jobs.cluster.limits import ClusterLimits
 from jobs.cluster.rejected import record_rejected
 from jobs.cluster.script import Submission
-from jobs.cluster.submit import Submitted, forget, next_number, submit_all
+from jobs.cluster.submit import (
+    Submitted,
+    forget,
+    may_have_been_sent,
+    next_number,
+    submit_all,
+)
 from jobs.errors import SubmissionError
 
 
@@ -63,6 +70,28 @@ def _give_up(
     for submission in rest:
         for point_id in itertools.chain.from_iterable(submission.tasks):
             record_rejected(ledger, point_id, refused.refusal or "")
+
+
+@contextlib.contextmanager
+def interruption_told(ledger: Ledger, places: str) -> Iterator[None]:
+    """Says what Ctrl-C has left of a submission; a sweep of which nothing was sent goes.
+
+    Args:
+        ledger: The sweep.
+        places: What the next commands must repeat.
+    """
+    try:
+        yield
+    except KeyboardInterrupt:
+        out, ids = screen.console(), ledger.sweep_id + places
+        if ledger.jobs() or may_have_been_sent(ledger):
+            screen.say(out, "\nInterrupted: what was submitted goes on, the rest was not sent.")
+            screen.say(out, f"To submit the rest: python launch.py resume {ids}")
+            screen.say(out, f"To end what was: python launch.py cancel {ids}")
+        else:
+            forget(ledger)
+            screen.say(out, "\nInterrupted: nothing was submitted, and nothing stays.")
+        raise
 
 
 def show_submitted(ledger: Ledger, done: Sequence[Submitted], places: str, out: Console) -> None:

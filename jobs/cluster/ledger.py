@@ -20,6 +20,7 @@ import json
 import os
 import re
 import secrets
+import stat
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -141,12 +142,12 @@ class Ledger:
         return self.job_folder(job_id) / safe_name(point_id)
 
     @classmethod
-    def create(cls, runs_dir: Path, *, mode: int = 0o700) -> Ledger:
+    def create(cls, runs_dir: Path, *, shared: bool = False) -> Ledger:
         """Makes a new sweep's folder, which no other sweep ever shares.
 
         Args:
             runs_dir: Where sweeps lie; made if it is missing.
-            mode: Permissions of the new folder.
+            shared: Its group may read it, not its owner alone.
 
         Returns:
             The empty ledger.
@@ -155,14 +156,16 @@ class Ledger:
             LedgerError: The folder cannot be made.
         """
         try:
-            runs_dir.mkdir(parents=True, exist_ok=True, mode=mode)
+            _make_runs_dir(runs_dir, shared=shared)
             while True:
                 root = runs_dir / _new_sweep_id()
                 try:
-                    root.mkdir(mode=mode)
+                    root.mkdir(mode=0o700)
                 except FileExistsError:
                     continue
-                root.chmod(mode)  # whatever the umask is
+                # Whatever the umask is; a set-group-id bit, which hands the group on, stays.
+                mode = 0o750 if shared else 0o700
+                root.chmod(stat.S_IMODE(root.stat().st_mode) & ~0o077 | mode)
                 return cls(root)
         except OSError as error:
             raise LedgerError(
@@ -205,6 +208,14 @@ class Ledger:
             if (match := _ATTEMPT.fullmatch(path.name))
         ]
         return [path for _, path in sorted(found)]
+
+
+def _make_runs_dir(folder: Path, *, shared: bool) -> None:
+    """Makes the folder of all sweeps, which guard themselves; an existing one is left as it is."""
+    if not folder.is_dir():
+        folder.mkdir(parents=True, exist_ok=True)
+        if shared:
+            folder.chmod(stat.S_IMODE(folder.stat().st_mode) | 0o750)
 
 
 def _new_sweep_id() -> str:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from jobs.cluster.ledger import Ledger
 from jobs.errors import SubmissionError
+from jobs.files import readable_like
 
 LOCK = ".submitting"
 
@@ -16,6 +17,8 @@ LOCK = ".submitting"
 @contextlib.contextmanager
 def submitting(ledger: Ledger) -> Iterator[int]:
     """Holds a sweep's right to submit or to run here, which one process has at a time.
+
+    What is made meanwhile, here and by the jobs, may be read by whoever may read the sweep.
 
     Args:
         ledger: The sweep.
@@ -26,12 +29,13 @@ def submitting(ledger: Ledger) -> Iterator[int]:
     Raises:
         SubmissionError: Another process submits or runs this sweep.
     """
-    descriptor = os.open(ledger.root / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        _take(descriptor, ledger)
-        yield descriptor
-    finally:
-        os.close(descriptor)
+    with readable_like(ledger.root):
+        descriptor = os.open(ledger.root / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        try:
+            _take(descriptor, ledger)
+            yield descriptor
+        finally:
+            os.close(descriptor)
 
 
 def _take(descriptor: int, ledger: Ledger) -> None:

@@ -29,7 +29,7 @@ from jobs.cluster.ask import Ask
 from jobs.cluster.ledger import Ledger, PlannedPoint, Source, SweepInfo, now
 from jobs.cluster.source import CHECKOUT, source_of
 from jobs.errors import LedgerError, UsageError
-from jobs.files import write_whole
+from jobs.files import readable_like, write_whole
 from mxfp8_attention.capability_limits import refusal_by_config
 
 POINT_FIELDS = tuple(field.name for field in dataclasses.fields(Point))
@@ -163,7 +163,8 @@ def write_ledger(plan: Plan, ledger: Ledger, *, verb: str, command: str) -> None
         LedgerError: The folder cannot be written, and was removed.
     """
     try:
-        _write_ledger(plan, ledger, verb, command)
+        with readable_like(ledger.root):
+            _write_ledger(plan, ledger, verb, command)
     except OSError as error:
         shutil.rmtree(ledger.root, ignore_errors=True)
         raise LedgerError(
@@ -173,7 +174,7 @@ def write_ledger(plan: Plan, ledger: Ledger, *, verb: str, command: str) -> None
 
 
 def _write_ledger(plan: Plan, ledger: Ledger, verb: str, command: str) -> None:
-    (ledger.root / "points").mkdir(mode=0o700)
+    (ledger.root / "points").mkdir()
     for point in plan.points:
         given = {
             "point_id": point.point_id,

@@ -57,12 +57,12 @@ class Submitted:
 def next_number(ledger: Ledger) -> int:
     """Takes the next free submission number, by making its folder; two callers never share one."""
     folder = ledger.root / "submissions"
-    folder.mkdir(mode=0o700, exist_ok=True)
+    folder.mkdir(exist_ok=True)
     taken = [int(name) for name in os.listdir(folder) if name.isdecimal()]
     number = max(taken, default=-1) + 1
     while True:
         try:
-            (folder / str(number)).mkdir(mode=0o700)
+            (folder / str(number)).mkdir()
         except FileExistsError:
             number += 1
         else:
@@ -178,7 +178,7 @@ def note_job(ledger: Ledger, number: int, tasks: dict[str, list[str]], job_id: s
     )
     folder = ledger.job_folder(job_id)
     with contextlib.suppress(OSError):  # the job makes the folder too, and runs without the copy
-        folder.mkdir(mode=0o700, exist_ok=True)
+        folder.mkdir(exist_ok=True)
         written = ledger.root / "submissions" / str(number) / SUBMISSION_SH
         write_whole(folder / f"{job_id}_submission.sh", written.read_text(encoding="utf-8"))
 
@@ -239,6 +239,11 @@ def forget(ledger: Ledger) -> None:
     """Removes a sweep of which nothing was ever submitted."""
     if not ledger.jobs() and ledger.root.is_dir():
         shutil.rmtree(ledger.root)
+
+
+def may_have_been_sent(ledger: Ledger) -> bool:
+    """Whether sbatch may have been called for a submission whose id is not known."""
+    return any((folder / SUBMISSION_JSON).exists() for folder in left_behind(ledger))
 
 
 def left_behind(ledger: Ledger) -> list[Path]:

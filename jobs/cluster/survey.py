@@ -22,7 +22,7 @@ from jobs.cluster.collect_select import Selection
 from jobs.cluster.collect_state import AskStates, judge
 from jobs.cluster.ledger import PlannedPoint
 from jobs.cluster.states import Knowledge, TaskState, lost
-from jobs.files import read_json, write_whole
+from jobs.files import read_json, readable_like, write_whole
 from jobs.record import INFRASTRUCTURE_CAUSES
 
 LAST_SEEN = ".last_seen.json"
@@ -172,7 +172,7 @@ def _accounting_note(knowledge: Knowledge) -> str:
 def _keep(root: Path, states: Mapping[str, TaskState], moment: float) -> None:
     """Keeps what was seen; a sweep that is somebody else's cannot be written, and need not."""
     plain = {name: dataclasses.asdict(task) for name, task in states.items()}
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError), readable_like(root):
         write_whole(root / LAST_SEEN, json.dumps({"at": moment, "tasks": plain}) + "\n")
 
 

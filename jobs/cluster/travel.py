@@ -73,6 +73,14 @@ def _sources(library: str) -> list[tuple[Path, str]]:
     ]
 
 
+def _copy(source: Path, target: Path) -> None:
+    """Copies a file; who may read the copy follows from where it lies, as for every other file."""
+    shutil.copyfile(source, target)
+    if os.access(source, os.X_OK):
+        mode = target.stat().st_mode
+        target.chmod(mode | (mode & 0o444) >> 2)
+
+
 def take_snapshot(folder: Path, checkout: Path = CHECKOUT) -> Path:
     """Copies the tree as it is now, untracked sources included, so that later edits do no harm.
 
@@ -102,6 +110,6 @@ def take_snapshot(folder: Path, checkout: Path = CHECKOUT) -> Path:
         if source.is_file() and not source.is_symlink():
             copy = temporary / name
             copy.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(source, copy)
+            _copy(source, copy)
     temporary.replace(target)
     return target

@@ -14,9 +14,10 @@ from conf.verbs import Run
 from jobs.cluster import screen
 from jobs.cluster.ask import Ask
 from jobs.cluster.command_line import Call
-from jobs.cluster.ledger import Ledger
 from jobs.cluster.local import has_sbatch, run_plan
+from jobs.cluster.lock import submitting
 from jobs.cluster.plan import make_plan, runs_dir, software, write_ledger
+from jobs.cluster.share import new_ledger
 from jobs.cluster.source import CHECKOUT, source_of
 from jobs.record import Outcome, Record
 
@@ -44,9 +45,10 @@ def doctor(asks: Sequence[Ask], call: Call) -> int:
         from jobs.cluster.doctor_slurm import doctor_slurm
 
         return doctor_slurm(config, call, out)
-    ledger = Ledger.create(runs_dir(config))
+    ledger = new_ledger(config)
     write_ledger(made, ledger, verb=call.verb, command=call.command)
-    ended = run_plan(made, ledger, lambda point, record: None)
+    with submitting(ledger):
+        ended = run_plan(made, ledger, lambda point, record: None)
     record: Record = ended[0][1]
     screen.show_record(record, out)
     for name, value in sorted(record.environment.variables.items()):

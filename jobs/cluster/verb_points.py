@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from conf.choices import Scheduler, Share
+from conf.choices import Scheduler
 from conf.verbs import Run
 from jobs.cluster import screen
 from jobs.cluster.ask import Ask
@@ -13,7 +13,8 @@ from jobs.cluster.command_line import Call
 from jobs.cluster.ledger import Ledger, PlannedPoint
 from jobs.cluster.local import exit_code, has_sbatch, run_plan
 from jobs.cluster.lock import submitting
-from jobs.cluster.plan import Plan, make_plan, runs_dir, write_ledger
+from jobs.cluster.plan import Plan, make_plan, write_ledger
+from jobs.cluster.share import new_ledger
 from jobs.record import Record
 
 if TYPE_CHECKING:
@@ -59,8 +60,7 @@ def start(made: Plan, call: Call) -> int:
         from jobs.cluster.verb_submit import submit_plan
 
         return submit_plan(made, call)
-    mode = 0o750 if config.launch.share is Share.group else 0o700
-    ledger = Ledger.create(runs_dir(config), mode=mode)
+    ledger = new_ledger(config)
     write_ledger(made, ledger, verb=call.verb, command=call.command)
     return run_here(made, ledger, call)
 

@@ -5,21 +5,21 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
-from conf.choices import Share
 from jobs.cluster import screen
 from jobs.cluster.batches import Batch, Batches, cut, make_batches
 from jobs.cluster.collect_select import Selection
 from jobs.cluster.command_line import Call
-from jobs.cluster.dispatch import show_submitted, submit_batches
+from jobs.cluster.dispatch import interruption_told, show_submitted, submit_batches
 from jobs.cluster.fit import dependency_ids, hopeless_dependency
 from jobs.cluster.follow import follow, outcome_code
 from jobs.cluster.ledger import Ledger
 from jobs.cluster.limits import ClusterLimits, ask_limits
 from jobs.cluster.local import record_unsupported
 from jobs.cluster.lock import submitting
-from jobs.cluster.plan import Plan, runs_dir, write_ledger
+from jobs.cluster.plan import Plan, write_ledger
 from jobs.cluster.retry import retrying
 from jobs.cluster.script import Submission, script_of
+from jobs.cluster.share import new_ledger
 from jobs.cluster.source import CHECKOUT
 from jobs.cluster.states import ask_states
 from jobs.cluster.submit import Submitted, forget, interpreter_of
@@ -57,18 +57,17 @@ def submit(made: Plan, call: Call, limits: ClusterLimits) -> tuple[Ledger, list[
     config = made.config
     batches = make_batches(made.runnable, limits)
     refuse_hopeless(batches)
-    mode = 0o750 if config.launch.share is Share.group else 0o700
-    ledger = Ledger.create(runs_dir(config), mode=mode)
+    ledger = new_ledger(config)
     try:
         # A name that SLURM would change is told before the plan is written.
         scripts(cut(batches, ledger.root, limits, itertools.count().__next__))
         write_ledger(made, ledger, verb=call.verb, command=call.command)
-        for point in made.unsupported:
-            record_unsupported(point, ledger)
-    except UsageError:
+    except (UsageError, KeyboardInterrupt):
         forget(ledger)
         raise
-    with submitting(ledger) as lock:
+    with submitting(ledger) as lock, interruption_told(ledger, call.places):
+        for point in made.unsupported:
+            record_unsupported(point, ledger)
         done = submit_batches(ledger, batches, limits, lock, new=True)
     show_submitted(ledger, done, call.places, screen.console())
     return ledger, done

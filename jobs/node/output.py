@@ -50,7 +50,7 @@ def log_output(path: Path) -> None:
     """
     sys.stdout.flush()
     sys.stderr.flush()
-    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
     already = _same_file(descriptor, 1)
     console = None if already else os.dup(1)
     os.dup2(descriptor, 1)

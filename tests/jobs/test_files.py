@@ -5,6 +5,8 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import stat
+import subprocess
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
@@ -16,6 +18,7 @@ from jobs.files import (
     new_attempt,
     read_bounded,
     read_json,
+    readable_like,
     write_whole,
 )
 
@@ -101,10 +104,9 @@ def test_a_line_that_was_cut_short_spoils_no_other(tmp_path: Path) -> None:
     assert path.read_text().splitlines() == ["whole", '{"cut', "next", "last"]
 
 
-def test_an_attempt_follows_the_highest_and_is_its_owner_s(tmp_path: Path) -> None:
+def test_an_attempt_follows_the_highest(tmp_path: Path) -> None:
     first, second = new_attempt(tmp_path / "p-1"), new_attempt(tmp_path / "p-1")
     assert (first.name, second.name) == ("attempt-1", "attempt-2")
-    assert second.stat().st_mode & 0o777 == 0o700
 
 
 def test_a_regular_file_is_read_whole_up_to_the_limit(tmp_path: Path) -> None:
@@ -166,3 +168,27 @@ def test_what_is_no_json_is_a_value_error(tmp_path: Path, content: bytes) -> Non
     with pytest.raises(ValueError) as error:  # noqa: PT011 - json says it in many ways
         read_json(path)
     assert str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("sweep", "folder", "file"), [(0o700, 0o700, 0o600), (0o750, 0o750, 0o640)]
+)
+@pytest.mark.parametrize("umask", [0o022, 0o077])
+def test_who_may_read_a_sweep_may_read_what_is_made_in_it(
+    tmp_path: Path, sweep: int, folder: int, file: int, umask: int
+) -> None:
+    tmp_path.chmod(sweep)
+    before = os.umask(umask)
+    try:
+        with readable_like(tmp_path):
+            attempt = new_attempt(tmp_path / "p-1")
+            write_whole(attempt / "record.json", "text")
+            append_line(attempt / "jobs.jsonl", "line")
+            command = ["touch", str(attempt / "by-another-process")]
+            subprocess.run(command, check=True)
+        assert os.umask(umask) == umask
+    finally:
+        os.umask(before)
+    modes = {path: stat.S_IMODE(path.stat().st_mode) for path in tmp_path.rglob("*")}
+    assert {mode for path, mode in modes.items() if path.is_dir()} == {folder}
+    assert [mode for path, mode in modes.items() if path.is_file()] == [file] * 3

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import os
 import shutil
+import stat
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
@@ -72,10 +74,25 @@ def test_sweeps_of_one_second_are_listed_as_they_were_made(tmp_path: Path) -> No
     assert latest(tmp_path).sweep_id == made[-1]
 
 
-@pytest.mark.parametrize("mode", [0o700, 0o750])
-def test_the_folder_has_the_mode_that_was_asked_for(tmp_path: Path, mode: int) -> None:
-    made = Ledger.create(tmp_path / "runs", mode=mode)
-    assert made.root.stat().st_mode & 0o777 == mode
+@pytest.mark.parametrize(("shared", "mode"), [(False, 0o700), (True, 0o750)])
+@pytest.mark.parametrize("umask", [0o022, 0o077])
+def test_a_sweep_is_its_owner_s_or_its_group_s_whatever_the_umask(
+    tmp_path: Path, shared: bool, mode: int, umask: int
+) -> None:
+    before = os.umask(umask)
+    try:
+        made = Ledger.create(tmp_path / "runs", shared=shared)
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(made.root.stat().st_mode) == mode
+    if shared:
+        assert made.root.parent.stat().st_mode & 0o050 == 0o050
+
+
+def test_a_folder_that_hands_its_group_on_still_does(tmp_path: Path) -> None:
+    tmp_path.chmod(0o2770)
+    made = Ledger.create(tmp_path, shared=True)
+    assert stat.S_IMODE(made.root.stat().st_mode) == 0o2750
 
 
 def test_what_was_written_is_read(tmp_path: Path) -> None:

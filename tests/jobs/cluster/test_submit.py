@@ -13,6 +13,7 @@ from conf.site import Cluster, Launch
 from jobs.cluster import recover as recovering
 from jobs.cluster import submit
 from jobs.cluster.batches import Batch
+from jobs.cluster.dispatch import interruption_told
 from jobs.cluster.ledger import Ledger, SweepInfo
 from jobs.cluster.lock import submitting
 from jobs.cluster.recover import recover
@@ -116,6 +117,38 @@ def test_ctrl_c_while_sbatch_runs_is_held_until_its_answer_is_written(
     with pytest.raises(KeyboardInterrupt):
         list(send(ledger, 2))
     assert [line.job_id for line in ledger.jobs()] == ["41"]
+
+
+def test_ctrl_c_between_two_submissions_says_what_was_sent(
+    ledger: Ledger, sbatch: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sbatch.write_text("#!/bin/bash\nkill -INT $PPID; sleep 0.2; echo 41\n")
+    with pytest.raises(KeyboardInterrupt), interruption_told(ledger, " runs_dir=r"):
+        list(send(ledger, 2))
+    told = capsys.readouterr().out
+    assert f"python launch.py resume {ledger.sweep_id} runs_dir=r" in told
+    assert f"python launch.py cancel {ledger.sweep_id} runs_dir=r" in told
+    assert ledger.root.is_dir()
+
+
+def test_ctrl_c_before_any_submission_leaves_nothing(
+    ledger: Ledger, capsys: pytest.CaptureFixture[str]
+) -> None:
+    next_number(ledger)  # taken, and nothing prepared in it
+    with pytest.raises(KeyboardInterrupt), interruption_told(ledger, ""):
+        raise KeyboardInterrupt
+    assert "nothing was submitted" in capsys.readouterr().out
+    assert not ledger.root.exists()
+
+
+def test_ctrl_c_keeps_a_submission_in_doubt(
+    ledger: Ledger, sbatch: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sbatch.write_text("#!/bin/bash\nkill -INT $PPID; sleep 0.2; kill -9 $$\n")
+    with pytest.raises(KeyboardInterrupt), interruption_told(ledger, ""):
+        list(send(ledger))
+    assert f"launch.py resume {ledger.sweep_id}" in capsys.readouterr().out
+    assert [path.name for path in left_behind(ledger)] == ["0"]
 
 
 def test_a_throttled_array_waits_for_the_one_before_it(ledger: Ledger, sbatch: Path) -> None:
