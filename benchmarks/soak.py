@@ -36,6 +36,7 @@ from benchmarks.soak_user import Onlooker, Submitter, open_tasks
 from jobs.cluster.ledger import Ledger, sweeps
 from jobs.cluster.source import source_of
 from jobs.cluster.submit import left_behind
+from jobs.files import PART
 from tests.cluster.launching import SlurmUser
 from tests.cluster.slurm import ClusterError, SlurmCluster
 
@@ -106,6 +107,7 @@ class _Soak:
         self.begun = time.monotonic()
         self.results = self.folder / "results"
         self.cwd, self.temporary = self.folder / "cwd", self.folder / "tmp"
+        self.whole = self.results / "whole"
         for place in (self.results, self.cwd, self.temporary):
             place.mkdir()
         env = {"TMPDIR": str(self.temporary), "OMP_NUM_THREADS": "1"}
@@ -155,13 +157,17 @@ class _Soak:
         try:
             self.injector.make_whole()
             self._settle()
+            self._an_hour_later()
             ledgers = sweeps(self.runs)
-            self._resume(ledgers, [one for one in ledgers if left_behind(one)])
+            self._resume([one for one in ledgers if left_behind(one) or _parts(one.root)])
             for _ in range(ROUNDS):
                 late = checks.not_due(ledgers, self._rows())
                 if not late:
                     break
-                self._resume(ledgers, [one for one in ledgers if one.sweep_id in late])
+                self._resume([one for one in ledgers if one.sweep_id in late])
+            for folder in self.results.glob("s-*"):
+                if _parts(folder):
+                    self._collect(self.results, folder.name)
             self._check(ledgers)
         except ClusterError as error:
             queue = self.cluster.run("squeue") + "\n" + self.cluster.run("sinfo", "-R")
@@ -175,7 +181,16 @@ class _Soak:
 
         self.cluster.wait(at_rest, "the last job", timeout_s=_SETTLED_S)
 
-    def _resume(self, ledgers: Sequence[Ledger], chosen: Sequence[Ledger]) -> None:
+    def _an_hour_later(self) -> None:
+        """Makes what killed processes left as old as it must be to be cleared, and plans again."""
+        for path in [*_parts(self.folder), *self.runs.glob("s-*/")]:
+            os.utime(path, (0, 0))
+        self.submitter.sweep()
+
+    def _collect(self, results: Path, *words: str) -> None:
+        self.commands.run("collect", *words, f"results_dir={results}")
+
+    def _resume(self, chosen: Sequence[Ledger]) -> None:
         for ledger in chosen:
             ended = self.commands.run("resume", ledger.sweep_id)
             if ended.code != 0:
@@ -184,11 +199,9 @@ class _Soak:
 
     def _rows(self) -> list[dict[str, Any]]:
         """Collects every sweep at once, as the user would."""
-        places = (f"{ledger.root}/" for ledger in sweeps(self.runs))
-        results = self.results / "whole"
-        self.commands.run("collect", *places, f"results_dir={results}")
-        found = sorted(results.glob("*/points.json"))
-        rows: list[dict[str, Any]] = json.loads(found[0].read_text()) if found else []
+        self._collect(self.whole, *(ledger.sweep_id for ledger in sweeps(self.runs)))
+        (table,) = self.whole.glob("*/points.json")
+        rows: list[dict[str, Any]] = json.loads(table.read_text())
         return rows
 
     def _check(self, ledgers: Sequence[Ledger]) -> None:
@@ -224,7 +237,7 @@ class _Soak:
 
     def summary(self, seconds: float) -> dict[str, Any]:
         """What happened, as it is committed."""
-        seeds = [seed for one in sweeps(self.runs) for seed in _seeds(one)]
+        seeds = [seed for one in sweeps(self.runs) for seed in checks.seeds_of(one)]
         counts = self.injected.counts
         source = source_of()
         return {
@@ -244,8 +257,9 @@ class _Soak:
         }
 
 
-def _seeds(ledger: Ledger) -> list[int]:
-    return [point.config["shape"]["seed"] for point in ledger.plan()]
+def _parts(folder: Path) -> list[Path]:
+    """What was not whole yet when its writer was killed."""
+    return sorted(folder.rglob(f".*{PART}"))
 
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ def untrue(ledger: Ledger, rows: Sequence[Row], injected: Injected) -> list[str]
         rows: `points.json`.
         injected: The faults so far.
     """
-    acts = {point.point_id: act_of(point.config) for point in ledger.plan()}
+    acts = {point.point_id: act_of(point) for point in ledger.plan()}
     found = []
     if sorted(row["point_id"] for row in rows) != sorted(acts):
         found.append(f"{ledger.sweep_id}: {len(rows)} points shown, {len(acts)} planned")
@@ -84,7 +84,7 @@ def wrong_records(ledgers: Iterable[Ledger], injected: Injected) -> list[str]:
     """Records, of any attempt, that say what nothing explains."""
     found = []
     for ledger in ledgers:
-        acts = {point.point_id: act_of(point.config) for point in ledger.plan()}
+        acts = {point.point_id: act_of(point) for point in ledger.plan()}
         for path in sorted(ledger.root.glob("*/p-*/attempt-*/record.json")):
             record = json.loads(path.read_text())
             act = acts[path.parent.parent.name]
@@ -110,7 +110,7 @@ def not_due(ledgers: Iterable[Ledger], rows: Iterable[Row]) -> dict[str, list[st
     for ledger in ledgers:
         for point in ledger.plan():
             row = shown.get(point.point_id)
-            due = DUE[act_of(point.config)]
+            due = DUE[act_of(point)]
             told = (row["state"], row["cause"]) if row else ("not shown", None)
             if told != due or (due[0] in GOOD and not good_records(ledger, point.point_id)):
                 words = f"{point.point_id} is {told[0]} {told[1]}, due {due[0]} {due[1]}"
@@ -125,10 +125,7 @@ def wrong_plans(ledgers: Sequence[Ledger], asked: Sequence[tuple[Asked, int]]) -
         ledgers: Every sweep.
         asked: What was asked, with the command's exit code.
     """
-    planned = {
-        tuple(point.config["shape"]["seed"] for point in ledger.plan()): ledger.sweep_id
-        for ledger in ledgers
-    }
+    planned = {seeds_of(ledger): ledger.sweep_id for ledger in ledgers}
     seeds = {one.seeds for one, _ in asked}
     found = [
         f"{sweep}: nobody asked for its plan" for had, sweep in planned.items() if had not in seeds
@@ -140,6 +137,11 @@ def wrong_plans(ledgers: Sequence[Ledger], asked: Sequence[tuple[Asked, int]]) -
         if code == 2 and there and not _submitted(ledgers, planned[one.seeds]):
             found.append(f"{planned[one.seeds]}: refused with exit code 2, and it stays")
     return found
+
+
+def seeds_of(ledger: Ledger) -> tuple[int, ...]:
+    """`shape.seed` of a sweep's points, each once."""
+    return tuple(dict.fromkeys(point.config["shape"]["seed"] for point in ledger.plan()))
 
 
 def _submitted(ledgers: Sequence[Ledger], sweep_id: str) -> bool:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import Any
 
+from jobs.cluster.ledger import PlannedPoint
 from tests.cluster import stand_in_node as node
 from tests.cluster.launching import FAST
 
@@ -40,11 +40,19 @@ ACT_NAMES = {
 _WEIGHTS = {node.PASS: 6, node.SLOW_PASS: 8} | dict.fromkeys(ACT_NAMES, 1)
 _STEP = 100  # a seed's last two digits are its act
 _LIMIT_S = 8
+_SOMETIMES = (
+    (0.15, ("wait=true", "launch.retries=1")),
+    (0.1, ("launch.max_parallel=2",)),
+    (0.05, ("launch.snapshot=true",)),
+    (0.1, ("recipe=mxfp8,fp8_current",)),  # every second point is known to be unsupported
+)
 
 
-def act_of(config: dict[str, Any]) -> int:
-    """What a planned point does."""
-    return int(config["shape"]["seed"]) % _STEP
+def act_of(planned: PlannedPoint) -> int:
+    """What a planned point does; a point that is known to be unsupported does nothing."""
+    if planned.unsupported is not None:
+        return node.UNSUPPORTED
+    return int(planned.config["shape"]["seed"]) % _STEP
 
 
 @dataclass(frozen=True)
@@ -54,12 +62,10 @@ class Asked:
     Attributes:
         words: The command's words after the verb.
         seeds: `shape.seed` of each point; no two sweeps of a soak share one.
-        waits: It follows its jobs to their end.
     """
 
     words: tuple[str, ...]
     seeds: tuple[int, ...]
-    waits: bool
 
 
 class Planner:
@@ -80,7 +86,6 @@ class Planner:
         rng = self._rng
         acts = rng.choices(list(_WEIGHTS), list(_WEIGHTS.values()), k=rng.randint(3, 10))
         seeds = tuple(self._seed(act) for act in acts)
-        waits = rng.random() < 0.15
         words = [
             *("cluster=slurm", f"cluster.python={self._python}", *FAST),
             f"shape.seed={','.join(map(str, seeds))}",
@@ -88,13 +93,10 @@ class Planner:
         ]
         if node.HANGS in acts:
             words.append(f"launch.point_time_limit_s={_LIMIT_S}")
-        if waits:
-            words += ["wait=true", "launch.retries=1"]
-        if rng.random() < 0.1:
-            words.append("launch.max_parallel=2")
-        if rng.random() < 0.05:
-            words.append("launch.snapshot=true")
-        return Asked(tuple(words), seeds, waits)
+        for chance, more in _SOMETIMES:
+            if rng.random() < chance:
+                words += more
+        return Asked(tuple(words), seeds)
 
     def _seed(self, act: int) -> int:
         self._count += 1

@@ -10,8 +10,9 @@ import json
 import os
 import secrets
 import stat
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -19,6 +20,11 @@ MAX_BYTES = 16 * 2**20
 """What one object may be: a record, a point, a submission."""
 MAX_TABLE_BYTES = 256 * 2**20
 """What a file of many may be: a plan, a collection."""
+
+
+PART = ".part"
+"""How the name of a file ends that is not whole yet; it begins with a dot."""
+_DEAD_AFTER_S = 3600.0
 
 
 def write_whole(path: Path, text: str) -> None:
@@ -31,7 +37,7 @@ def write_whole(path: Path, text: str) -> None:
     Raises:
         OSError: The folder is missing or full; no partial file stays.
     """
-    name = path.parent / f".{path.name}.{secrets.token_hex(6)}"
+    name = path.parent / f".{path.name}.{secrets.token_hex(6)}{PART}"
     # Not by tempfile: the umask says who may read it, as for every other file.
     descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
     try:
@@ -48,6 +54,24 @@ def write_whole(path: Path, text: str) -> None:
         os.fsync(folder)
     finally:
         os.close(folder)
+
+
+def clear_parts(folder: Path) -> None:
+    """Removes, at any depth, unfinished files that nobody is writing any more: an hour old.
+
+    A killed process leaves one. By age alone, for the writer may be on another machine.
+    """
+    for root, _, names in os.walk(folder):
+        for name in names:
+            path = Path(root, name)
+            with suppress(OSError):  # somebody else's, or removed meanwhile
+                if name.startswith(".") and name.endswith(PART) and is_abandoned(path):
+                    path.unlink()
+
+
+def is_abandoned(path: Path) -> bool:
+    """Whether nobody has written there for an hour; OSError where it is not."""
+    return time.time() - path.lstat().st_mtime > _DEAD_AFTER_S
 
 
 def open_regular(path: Path, *, inside: Path | None = None) -> BinaryIO:

@@ -24,7 +24,7 @@ from jobs.cluster.markdown import review_text
 from jobs.cluster.states import TaskState
 from jobs.cluster.table import row
 from jobs.cluster.table_files import csv_text, json_text, write_parquet
-from jobs.files import private_files
+from jobs.files import clear_parts, private_files
 
 _LONGEST_NAME = 80
 
@@ -64,6 +64,7 @@ def collect(
     else:
         folder = results_dir / _name(selections)
         folder.mkdir(parents=True, exist_ok=True)
+        clear_parts(folder)
         collection = _gather(selections, folder, ask_states)
     write_tables(collection)
     if report:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from jobs.cluster.collect_points import Problem
 from jobs.cluster.collect_read import FoundSweep, Task
-from jobs.files import leaves
+from jobs.files import PART, leaves
 
 LEDGER_FILES = ("sweep.json", "plan.jsonl", "jobs.jsonl")
 _POINT_FILES = frozenset({"point.json", "started.json", "record.json", "output.log"})
@@ -57,7 +57,7 @@ def copy_file(sweep: FoundSweep, source: Path, target: Path) -> bool:
     Returns:
         Whether anything was copied.
     """
-    part = target.with_name(f".{target.name}.{os.getpid()}")
+    part = target.with_name(f".{target.name}.{os.getpid()}{PART}")
     try:
         about = source.lstat()
         if stat.S_ISLNK(about.st_mode):

@@ -16,10 +16,12 @@ Nothing but the cache is ever rewritten. Files appear whole, lines are appended 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
 import secrets
+import shutil
 import stat
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -30,7 +32,14 @@ from typing import Any, TypeVar
 from pydantic import Field, ValidationError
 
 from jobs.errors import LedgerError
-from jobs.files import MAX_TABLE_BYTES, append_line, read_bounded, write_whole
+from jobs.files import (
+    MAX_TABLE_BYTES,
+    PART,
+    append_line,
+    is_abandoned,
+    read_bounded,
+    write_whole,
+)
 from jobs.record import Model, Process
 
 PLANNED_JOB = "planned"  # the folder of records that the planner itself writes
@@ -157,6 +166,7 @@ class Ledger:
         """
         try:
             _make_runs_dir(runs_dir, shared=shared)
+            _clear_unplanned(runs_dir)
             while True:
                 root = runs_dir / _new_sweep_id()
                 try:
@@ -216,6 +226,21 @@ def _make_runs_dir(folder: Path, *, shared: bool) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         if shared:
             folder.chmod(stat.S_IMODE(folder.stat().st_mode) | 0o750)
+
+
+def _clear_unplanned(runs_dir: Path) -> None:
+    """Removes what a process left that died while it planned: an hour old, and nothing but a plan.
+
+    A sweep that has a job, a submission or a record stays, whatever else it has lost.
+    """
+    for name in filter(_SWEEP_ID.fullmatch, os.listdir(runs_dir)):
+        root = runs_dir / name
+        if (root / "sweep.json").exists() or root.is_symlink():
+            continue
+        with contextlib.suppress(OSError):
+            held = {path.name for path in root.iterdir() if not path.name.endswith(PART)}
+            if held <= {"points", "plan.jsonl"} and is_abandoned(root):
+                shutil.rmtree(root)
 
 
 def _new_sweep_id() -> str:

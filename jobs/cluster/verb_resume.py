@@ -17,6 +17,7 @@ from jobs.cluster.dispatch import interruption_told, show_submitted, submit_batc
 from jobs.cluster.follow import follow, outcome_code
 from jobs.cluster.ledger import Ledger, PlannedPoint, Source
 from jobs.cluster.limits import ask_limits
+from jobs.cluster.local import record_unsupported
 from jobs.cluster.lock import submitting
 from jobs.cluster.plan import Plan, point_id, site_of
 from jobs.cluster.recover import recover
@@ -25,6 +26,7 @@ from jobs.cluster.survey import Row
 from jobs.cluster.verb_points import run_here, start
 from jobs.cluster.verb_status import look, named, selected
 from jobs.errors import SubmissionError, UsageError
+from jobs.files import clear_parts
 
 GOOD = frozenset({"PASSED", "FAILED", "UNSUPPORTED"})
 
@@ -60,9 +62,13 @@ def _submit_rest(
 ) -> bool:
     limits = ask_limits()
     with submitting(ledger) as lock, interruption_told(ledger, call.places):
+        clear_parts(ledger.root)
         for line in recover(ledger, limits.name):
             screen.say(out, f"Found: {line}")
         seen = look(selections)
+        for row in seen.rows:
+            if row.planned.unsupported is not None and not row.finished:
+                record_unsupported(row.planned, ledger)  # whoever planned it died before
         if any("squeue does not answer" in note for note in seen.notes):
             raise SubmissionError(f"nothing is submitted while that is so: {seen.notes[0]}")
         rest = [row.planned for row in seen.rows if needs_run(row)]
@@ -89,6 +95,7 @@ def _resume_here(
     ledger: Ledger, selections: Sequence[Selection], config: Resume, call: Call
 ) -> int:
     with submitting(ledger):  # nobody else runs it: what has not ended never will
+        clear_parts(ledger.root)
         seen = look(selections)
     rest = tuple(row.planned for row in seen.rows if needs_run(row) or not row.finished)
     if not rest:

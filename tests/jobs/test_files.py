@@ -14,6 +14,7 @@ import pytest
 
 from jobs.files import (
     append_line,
+    clear_parts,
     leaves,
     new_attempt,
     read_bounded,
@@ -192,3 +193,18 @@ def test_who_may_read_a_sweep_may_read_what_is_made_in_it(
     modes = {path: stat.S_IMODE(path.stat().st_mode) for path in tmp_path.rglob("*")}
     assert {mode for path, mode in modes.items() if path.is_dir()} == {folder}
     assert [mode for path, mode in modes.items() if path.is_file()] == [file] * 3
+
+
+def test_unfinished_files_go_when_nobody_can_be_writing_them(tmp_path: Path) -> None:
+    folder = tmp_path / "14" / "p-1"
+    folder.mkdir(parents=True)
+    names = (".record.json.abc.part", ".young.json.def.part", "kept.part", ".kept", "record.json")
+    for name in names:
+        (folder / name).write_text("{")
+        if name != ".young.json.def.part":
+            os.utime(folder / name, (0, 0))
+    (tmp_path / ".link.part").symlink_to(folder)
+    clear_parts(tmp_path)
+    left = {path.name for path in tmp_path.rglob("*") if not path.is_dir()}
+    assert left == {".young.json.def.part", "kept.part", ".kept", "record.json"}
+    assert folder.is_dir()

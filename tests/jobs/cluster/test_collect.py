@@ -128,6 +128,17 @@ def test_collecting_again_changes_no_file(tmp_path: Path) -> None:
     assert files(folder) == before
 
 
+def test_what_a_killed_collect_left_goes(tmp_path: Path) -> None:
+    mixed_sweep(tmp_path / "runs")
+    folder = gathered(tmp_path).folder
+    assert folder is not None
+    left = folder / "jobs" / ".output.log.77.part"
+    left.touch()
+    os.utime(left, (0, 0))
+    gathered(tmp_path)
+    assert not left.exists()
+
+
 def test_what_ended_since_is_taken_in(tmp_path: Path) -> None:
     sweep = mixed_sweep(tmp_path / "runs")
     assert gathered(tmp_path, job14_4="RUNNING").totals["RUNNING"] == 1

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from jobs.cluster.ledger import Ledger, sweeps
+from jobs.cluster.ledger import PLANNED_JOB, Ledger, sweeps
 from tests.cluster.daemons import missing_requirement
 from tests.cluster.fixtures import enter
 from tests.cluster.launching import FAST, SlurmUser
@@ -141,3 +142,17 @@ def _assert_no_job_twice(cluster: SlurmCluster, ledger: Ledger) -> None:
     assert len(noted) == len(set(noted)) == 12
     left = [name for name in os.listdir(ledger.root) if name.startswith(".")]
     assert set(left) <= {".submitting", ".last_seen.json"}
+
+
+def test_points_known_to_be_unsupported_get_the_record_that_a_killed_process_owes(
+    slurm_user: SlurmUser,
+) -> None:
+    _, ledger = slurm_user.sweep("shape.seed=100", "recipe=mxfp8,fp8_current")
+    shutil.rmtree(ledger.root / PLANNED_JOB)
+    done = slurm_user.run("resume", ledger.sweep_id)
+    assert done.returncode == 0, done.stdout + done.stderr
+    slurm_user.wait(ledger)
+    assert sorted(map(str, slurm_user.outcomes(ledger).values())) == [
+        "['PASSED']",
+        "['UNSUPPORTED']",
+    ]

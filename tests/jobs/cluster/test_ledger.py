@@ -226,3 +226,18 @@ def test_a_sweep_that_cannot_be_read_is_left_alone(
 
     monkeypatch.setattr(Path, "is_file", refused)
     assert [ledger.sweep_id for ledger in sweeps(tmp_path)] == [mine.sweep_id]
+
+
+def test_what_died_while_it_planned_is_cleared_an_hour_later(tmp_path: Path) -> None:
+    half, young, hurt = (Ledger.create(tmp_path) for _ in range(3))
+    for ledger in (half, young, hurt):
+        (ledger.root / "points").mkdir()
+        (ledger.root / ".plan.jsonl.abc.part").touch()
+    (hurt.root / "14").mkdir()  # has lost its sweep.json, and not its records
+    for ledger in (half, hurt):
+        os.utime(ledger.root, (0, 0))
+    whole = written(tmp_path)
+    os.utime(whole.root, (0, 0))
+    new = Ledger.create(tmp_path)
+    kept = {young.sweep_id, hurt.sweep_id, whole.sweep_id, new.sweep_id}
+    assert {path.name for path in tmp_path.iterdir()} == kept
