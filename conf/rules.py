@@ -242,6 +242,7 @@ def _local(cluster: Cluster) -> Iterator[str]:
 
 def _launch(launch: Launch) -> Iterator[str]:
     yield from _at_least("launch.points_per_job", launch.points_per_job, 1)
+    yield from _at_least("launch.max_log_mib", launch.max_log_mib, 1)
     yield from _at_least("launch.retries", launch.retries, 0)
     for name in ("max_parallel", "time_min", "point_time_limit_s", "cpus_per_task"):
         value = getattr(launch, name)

@@ -109,6 +109,7 @@ class Launch:
         point_time_limit_s: Seconds after which a point's process is ended; None: derived.
         memory_gib: Host memory a job asks for.
         cpus_per_task: CPUs a job asks for, also given to srun.
+        max_log_mib: What a point's log may hold; beyond it, its head and its tail are kept.
         retries: Resubmissions of a point that an infrastructure cause ended.
         snapshot: Run from a copy of the tree made at submission.
         share: Who may read the ledger.
@@ -121,6 +122,7 @@ class Launch:
     point_time_limit_s: int | None = None
     memory_gib: float | None = None
     cpus_per_task: int | None = None
+    max_log_mib: int = 64
     retries: int = 0
     snapshot: bool = False
     share: Share = Share.private

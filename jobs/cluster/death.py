@@ -41,6 +41,7 @@ class Seen:
         launch_error: Why it could not be started.
         max_memory_gib: Its memory high-water mark.
         oom_kills: Processes that the kernel killed meanwhile for the job's memory limit.
+        unlogged: Its last words, where its log could not be written whole.
     """
 
     returncode: int | None = None
@@ -50,6 +51,7 @@ class Seen:
     launch_error: str | None = None
     max_memory_gib: float | None = None
     oom_kills: int = 0
+    unlogged: bytes | None = None
 
 
 def record_of_death(
@@ -73,7 +75,7 @@ def record_of_death(
     Returns:
         A record as JSON holds it, with outcome ERROR.
     """
-    lines, offset = tail(attempt / "output.log")
+    lines, offset = _last_words(attempt, seen)
     cause, reason = _cause(seen, lines, limit_s)
     if seen.max_memory_gib is not None:
         reason += f" (at most {seen.max_memory_gib:.2f} GiB of memory)"
@@ -87,7 +89,7 @@ def record_of_death(
         "outcome": "ERROR",
         "cause": cause,
         "reason": reason,
-        "evidence": [{"lines": lines, "file": "output.log", "offset": offset}] if lines else [],
+        "evidence": _evidence(lines, offset),
         "started_at": _iso(started),
         "finished_at": _iso(finished),
         "duration_s": round(finished - started, 3),
@@ -125,6 +127,17 @@ def oom_kills(proc: Path = Path("/proc/self/cgroup"), root: Path = Path("/sys/fs
             if found:
                 return int(found[1])
     return 0
+
+
+def _last_words(attempt: Path, seen: Seen) -> tuple[list[str], int | None]:
+    if seen.unlogged is None:
+        return tail(attempt / "output.log")
+    return seen.unlogged.decode("utf-8", "replace").splitlines()[-TAIL_LINES:], None
+
+
+def _evidence(lines: list[str], offset: int | None) -> list[dict[str, Any]]:
+    place = {} if offset is None else {"file": "output.log", "offset": offset}
+    return [{"lines": lines, **place}] if lines else []
 
 
 def tail(path: Path) -> tuple[list[str], int]:

@@ -20,8 +20,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from jobs.cluster.child_log import ChildLog
 from jobs.cluster.death import Seen, oom_kills, record_of_death
 from jobs.files import new_attempt, read_json, write_whole
+from jobs.log_pipe import LOG_PIPE, pipe_name
 
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 GRACE_S = 10.0
@@ -39,6 +41,7 @@ class Child:
         job_id: The job as people type it.
         time_limit_s: Seconds until the process is ended; None: no limit of its own.
         env: Variables added to the child's environment.
+        max_log_mib: What its log may hold; None: no bound.
     """
 
     python: str
@@ -46,6 +49,7 @@ class Child:
     job_id: str
     time_limit_s: float | None = None
     env: Mapping[str, str] | None = None
+    max_log_mib: int | None = None
 
 
 class StopError(BaseException):
@@ -93,15 +97,20 @@ def run_point(
     started = time.time()
     killed_before = oom_kills()
     stop: StopError | None = None
-    with (attempt / "output.log").open("ab") as log:
-        seen = Seen()
-        try:
-            command = [child.python, "-m", "jobs.node", str(point_file), str(attempt)]
-            _watch(command, child, attempt, log, seen, ask_stop)
-        except StopError as asked:
-            stop = asked
-            if asked.cause is not None:
-                seen.stopped = (asked.cause, asked.reason)
+    seen = Seen()
+    max_bytes = None if child.max_log_mib is None else child.max_log_mib * 2**20
+    log = ChildLog(attempt / "output.log", max_bytes)
+    try:
+        command = [child.python, "-m", "jobs.node", str(point_file), str(attempt)]
+        _watch(command, child, attempt, log, seen, ask_stop)
+    except StopError as asked:
+        stop = asked
+        if asked.cause is not None:
+            seen.stopped = (asked.cause, asked.reason)
+    finally:
+        log.close()
+    if log.error is not None:
+        seen.unlogged = log.last_words
     seen.oom_kills = oom_kills() - killed_before
     for unfinished in attempt.glob(".*.json.*"):  # a file that the process was writing as it died
         unfinished.unlink(missing_ok=True)
@@ -132,7 +141,7 @@ def _watch(
     command: list[str],
     child: Child,
     attempt: Path,
-    log: Any,  # noqa: ANN401 - a binary file
+    log: ChildLog,
     seen: Seen,
     ask_stop: AskStop | None,
 ) -> None:
@@ -140,11 +149,12 @@ def _watch(
     env["PYTHONPATH"] = os.pathsep.join(filter(None, (child.root, env.get("PYTHONPATH"))))
     env["PYTHONUNBUFFERED"] = "1"
     env["MXFP8_JOB_ID"] = child.job_id
+    env[LOG_PIPE] = pipe_name(log.write_end)
     try:
         process = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
-            stdout=log,
+            stdout=log.write_end,
             stderr=subprocess.STDOUT,
             env=env,
             # `-m` looks into the working directory first: a folder `jobs` there would be run.
@@ -155,6 +165,7 @@ def _watch(
     except OSError as error:
         seen.launch_error = f"{command[0]}: {error.strerror}"
         return
+    log.start()
     try:
         _, status, usage = _wait(process, child.time_limit_s, ask_stop)
         seen.timed_out = usage is None

@@ -102,6 +102,7 @@ def _run(point: PlannedPoint, ledger: Ledger, job_id: str) -> Record:
         job_id=job_id,
         time_limit_s=launch.point_time_limit_s,
         env=cluster.env,
+        max_log_mib=launch.max_log_mib,
     )
     ended = run_point(
         ledger.point_file(point.point_id), ledger.point_folder(job_id, point.point_id), child

@@ -45,7 +45,12 @@ def run_slot(submission_json: str) -> list[dict[str, Any]]:
     deadline = _deadline(began, asked["time_min"])
     ask_stop = _handle_signals(deadline, asked["warning_s"], asked["time_min"])
     child = Child(
-        asked["python"], asked["root"], job_id, asked["point_time_limit_s"], _environment(asked)
+        python=asked["python"],
+        root=asked["root"],
+        job_id=job_id,
+        time_limit_s=asked["point_time_limit_s"],
+        env=_environment(asked),
+        max_log_mib=asked["max_log_mib"],
     )
     ended: list[dict[str, Any]] = []
     stopped: StopError | None = None

@@ -123,6 +123,7 @@ def _prepare(submission: Submission, batch: Batch, root: str, cluster: str) -> N
         "time_min": submission.time_min,
         "warning_s": submission.warning_s,
         "point_time_limit_s": batch.launch.point_time_limit_s,
+        "max_log_mib": batch.launch.max_log_mib,
     }
     script = script_of(submission, batch.cluster, python, root)
     path = submission.folder / SUBMISSION_JSON

@@ -196,13 +196,24 @@ def _follow(offsets: dict[str, int], config: Logs, call: Call) -> None:
         deadline = time.monotonic() + (5.0 if under_way else 0)
         while True:
             for name, offset in offsets.items():
-                with open_regular(Path(name)) as handle:
-                    handle.seek(offset)
-                    added = handle.read()
+                added, offsets[name] = added_to(name, offset)
                 if added:
                     sys.stdout.write(plain_text(added.decode("utf-8", "replace")))
                     sys.stdout.flush()
-                    offsets[name] = offset + len(added)
             if time.monotonic() >= deadline:
                 break
             time.sleep(0.2)
+
+
+def added_to(name: str, offset: int) -> tuple[bytes, int]:
+    """What a log holds beyond an offset, and where it ends now.
+
+    A log that outgrew its bound has shrunk: its tail, most of which was shown, begins anew.
+    """
+    with open_regular(Path(name)) as handle:
+        size = handle.seek(0, 2)
+        if size < offset:
+            return b"[... a part of this log was left out ...]\n", size
+        handle.seek(offset)
+        added = handle.read()
+    return added, offset + len(added)

@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 from typing import TextIO
 
+from jobs.log_pipe import is_logged
+
 
 class _Tee:
     """Python's own words, to the log and to whoever started the process."""
@@ -39,8 +41,8 @@ class _Tee:
 def log_output(path: Path) -> None:
     """Appends standard output and standard error to a file from now on, line by line.
 
-    Where they already go to that file nothing changes. Otherwise Python's own words are shown
-    at the place they went to before, too.
+    Where they already go to that file, or into the pipe of whoever writes it, nothing changes.
+    Otherwise Python's own words are shown at the place they went to before, too.
 
     Args:
         path: The log, made if it is missing.
@@ -50,12 +52,13 @@ def log_output(path: Path) -> None:
     """
     sys.stdout.flush()
     sys.stderr.flush()
-    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
-    already = _same_file(descriptor, 1)
-    console = None if already else os.dup(1)
-    os.dup2(descriptor, 1)
-    os.dup2(descriptor, 2)
-    os.close(descriptor)
+    console: int | None = None
+    if not is_logged(1):
+        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
+        console = None if _same_file(descriptor, 1) else os.dup(1)
+        os.dup2(descriptor, 1)
+        os.close(descriptor)
+    os.dup2(1, 2)
     log = open(1, "w", buffering=1, encoding="utf-8", errors="replace", closefd=False)  # noqa: SIM115 - lives as long as the process
     if console is None:
         sys.stdout = sys.stderr = log

@@ -33,6 +33,8 @@ MISSES_MODULE = 30
 MISSES_LIBRARY = 31
 EXITS_AT_ONCE = 32
 ABORTS_IN_THREAD = 33
+PRINTS_AND_RAISES = 34
+FORKS_PRINTERS = 35
 """Values of `shape.seed`, modulo 100: a sweep may name as many points as it likes."""
 
 
@@ -98,8 +100,25 @@ def _act(act: int, attempt: Path) -> None:
         thread = threading.Thread(target=ctypes.CDLL(None).abort)
         thread.start()
         thread.join()
+    elif act == PRINTS_AND_RAISES:
+        _print_mib(200)
+        raise ValueError("after a long log")
+    elif act == FORKS_PRINTERS:
+        for _ in range(16):
+            if os.fork() == 0:
+                _print_mib(20)
+                os._exit(0)
+        for _ in range(16):
+            os.wait()
     elif act == WRITES_ENVIRONMENT:
         (attempt / "environment.json").write_text(json.dumps([dict(os.environ), os.getcwd()]))
+
+
+def _print_mib(number: int) -> None:
+    line = b"a line of a long log".ljust(63, b".") + b"\n"
+    piece = line * 2**14
+    for _ in range(number):
+        os.write(1, piece)
 
 
 if __name__ == "__main__":

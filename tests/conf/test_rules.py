@@ -112,6 +112,7 @@ NAN, INFINITY, TE = math.nan, math.inf, Backend.te
         ({"launch.points_per_job": 0}, "launch.points_per_job must be at least 1, got 0"),
         ({"launch.retries": -1}, "launch.retries must be at least 0, got -1"),
         ({"launch.point_time_limit_s": 0}, "launch.point_time_limit_s must be at least 1, got 0"),
+        ({"launch.max_log_mib": 0}, "launch.max_log_mib must be at least 1, got 0"),
         ({"launch.memory_gib": 0.0}, "launch.memory_gib must be greater than 0, got 0.0"),
     ],
     ids=lambda value: "-".join(value) if isinstance(value, dict) else "",

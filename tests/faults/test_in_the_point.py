@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from jobs.cluster.ledger import Ledger
@@ -53,6 +55,14 @@ ACTS = {
 }
 
 
+def point_of(ledger: Ledger, act: int) -> str:
+    """The point that acts so."""
+    (point_id,) = [
+        point.point_id for point in ledger.plan() if point.config["shape"]["seed"] % 100 == act
+    ]
+    return point_id
+
+
 @pytest.fixture(scope="module")
 def sweep(
     slurm_cluster: SlurmCluster, tmp_path_factory: pytest.TempPathFactory
@@ -73,10 +83,7 @@ def sweep(
 @pytest.mark.parametrize("act", [pytest.param(act, marks=mark) for act, mark in ACTS.items()])
 def test_a_point_that_ends_badly(act: int, sweep: tuple[SlurmUser, Ledger], tell: Tell) -> None:
     user, ledger = sweep
-    (point_id,) = [
-        point.point_id for point in ledger.plan() if point.config["shape"]["seed"] % 100 == act
-    ]
-    tell(told_of(user, ledger, point_id, retries=True))
+    tell(told_of(user, ledger, point_of(ledger, act), retries=True))
 
 
 def test_every_other_point_of_the_job_has_passed(sweep: tuple[SlurmUser, Ledger]) -> None:
@@ -88,3 +95,50 @@ def test_every_other_point_of_the_job_has_passed(sweep: tuple[SlurmUser, Ledger]
         if point.config["shape"]["seed"] % 100 == node.PASS
     ]
     assert good == [["PASSED"]] * len(ACTS)
+
+
+LONG_LOGS = {
+    node.PRINTS_AND_RAISES: fault(
+        Part.point,
+        "the point prints 200 MiB, then raises",
+        told="ERROR",
+        cause=Cause.exception,
+        quotes="ValueError: after a long log",
+        code=1,
+        note="launch.max_log_mib=1",
+    ),
+    node.FORKS_PRINTERS: fault(
+        Part.point,
+        "16 children of the point print 20 MiB each",
+        told="PASSED",
+        quotes="bytes left out here: launch.max_log_mib=1",
+        code=0,
+        note="launch.max_log_mib=1",
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def long_logs(
+    slurm_cluster: SlurmCluster, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[SlurmUser, Ledger]:
+    """Points that print far more than their logs may hold."""
+    user = SlurmUser(slurm_cluster, tmp_path_factory.mktemp("logs"))
+    seeds = ",".join(map(str, LONG_LOGS))
+    words = (f"shape.seed={seeds}", "launch.points_per_job=2", "launch.max_log_mib=1")
+    return user, user.sweep(*words, "wait=true")[1]
+
+
+@pytest.mark.parametrize("act", [pytest.param(act, marks=mark) for act, mark in LONG_LOGS.items()])
+def test_a_log_is_bounded(act: int, long_logs: tuple[SlurmUser, Ledger], tell: Tell) -> None:
+    user, ledger = long_logs
+    point_id = point_of(ledger, act)
+    (log,) = ledger.root.glob(f"*/{point_id}/attempt-1/output.log")
+    assert log.stat().st_size <= 2**20
+    text = log.read_text()
+    assert text.startswith(f"point {point_id} acts {act}\n")
+    (told,) = re.findall(r"\[\.\.\. +([\d,]+) bytes left out here", text)
+    printed = {node.PRINTS_AND_RAISES: 200, node.FORKS_PRINTERS: 320}[act] * 2**20
+    assert printed - 2**20 < int(told.replace(",", "")) < printed
+    shown = next(line for line in text.splitlines() if "left out" in line)
+    tell(told_of(user, ledger, point_id, screen=shown))

@@ -44,6 +44,7 @@ class Slot:
             "time_min": 60,
             "warning_s": 60,
             "point_time_limit_s": None,
+            "max_log_mib": None,
         }
         self.file = sweep / "submission.json"
         self.file.write_text(json.dumps(asked | changes))
