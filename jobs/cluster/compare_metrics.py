@@ -10,10 +10,11 @@ from typing import Any
 
 from jobs.cluster.compare_stats import (
     Sample,
+    Speeds,
     block_logs,
-    fast_blocks,
     from_interval,
     summarize,
+    two_speeds,
     wander,
 )
 from jobs.cluster.table import arm_of
@@ -65,19 +66,19 @@ def metrics(record: Record) -> dict[str, Metric]:
     size = _block_size(record.config)
     logs = {key: block_logs(t.samples_ms, t.throttled, size) for key, t in timings.items()}
     paired = _is_paired(record.config, logs)
-    kept, slow_share = _fast(logs) if paired else (_clean(logs), 0.0)
+    kept, speeds = _fast(logs) if paired else (_clean(logs), None)
     drift = wander(_moments(kept, fmean)) if paired else None
     found: dict[str, Metric] = {}
     for key, timing in timings.items():
         own = wander(kept[key]) if drift is None else drift
-        measured = summarize(kept[key], slow_share, own)
+        measured = summarize(kept[key], speeds, own)
         sample = measured or _shown(timing, benchmark.statistic, benchmark.confidence)
         if sample is not None:
             name = " ".join(key)
             found[name] = Metric(name, "ms", True, sample, _is_assumed(timing, measured))
     for direction in DIRECTIONS:
         name = f"{direction} speedup"
-        speedup = _speedup(kept, direction, paired=paired, slow_share=slow_share)
+        speedup = _speedup(kept, direction, paired=paired, speeds=speeds)
         claimed: Speedup | None = getattr(benchmark, f"{direction}_speedup")
         guessed = False
         if speedup is None and claimed is not None:
@@ -129,7 +130,7 @@ def _clean(logs: Logs) -> Kept:
     return {key: [log for log in values if log is not None] for key, values in logs.items()}
 
 
-def _fast(logs: Logs) -> tuple[Kept, float]:
+def _fast(logs: Logs) -> tuple[Kept, Speeds | None]:
     """The moments in which nothing was throttled, at the faster speed if there were two."""
     whole = [
         place
@@ -141,16 +142,16 @@ def _fast(logs: Logs) -> tuple[Kept, float]:
         for key, values in logs.items()
     }
     if not whole:
-        return kept, 0.0
+        return kept, None
     # A clock slows both arms and both directions; an outlier hits one of the four.
-    marks = fast_blocks(_moments(kept, median))
-    if marks is None:
-        return kept, 0.0
+    speeds = two_speeds(_moments(kept, median))
+    if speeds is None:
+        return kept, None
     fast = {
-        key: [log for log, mark in zip(values, marks, strict=True) if mark]
+        key: [log for log, mark in zip(values, speeds.fast, strict=True) if mark]
         for key, values in kept.items()
     }
-    return fast, 1 - sum(marks) / len(marks)
+    return fast, speeds
 
 
 def _moments(kept: Kept, middle: Callable[[list[float]], float]) -> list[float]:
@@ -160,13 +161,13 @@ def _moments(kept: Kept, middle: Callable[[list[float]], float]) -> list[float]:
     return [middle([kept[key][place] - levels[key] for key in levels]) for place in range(count)]
 
 
-def _speedup(kept: Kept, direction: str, *, paired: bool, slow_share: float) -> Sample | None:
+def _speedup(kept: Kept, direction: str, *, paired: bool, speeds: Speeds | None) -> Sample | None:
     recipe, bf16 = kept.get(("recipe", direction)), kept.get(("bf16", direction))
     if not recipe or not bf16:
         return None
     if paired:
         ratios = [base - own for base, own in zip(bf16, recipe, strict=True)]
-        return summarize(ratios, slow_share)
+        return summarize(ratios, speeds)
     own, base = summarize(recipe), summarize(bf16)
     if own is None or base is None:
         return None

@@ -11,11 +11,12 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import NormalDist
 from typing import Any
 
 from jobs.cluster.compare_metrics import metrics
 from jobs.cluster.compare_provenance import circumstances
-from jobs.cluster.compare_verdict import Verdict, judge_metric
+from jobs.cluster.compare_verdict import CONFIDENCE, Verdict, judge_metric
 from jobs.record import ArmBenchmark, BenchmarkResult, Identity, Outcome, Record, Timing
 
 BLOCKS, ITERATIONS = 20, 5
@@ -182,6 +183,28 @@ def rates(noise: Noise, change: dict[str, float], count: int, seed: int = 0) -> 
         points["same"] / count,
         {name: alarms[name] / count for name in before},
     )
+
+
+def at_best(noise: Noise, change: float = 1.03, threshold: float = 0.02) -> float:
+    """How often a change of both arms could be found by who knew the size of the noise exactly.
+
+    What is common to both arms of a run no number of its blocks averages out. Where each run has
+    one of two clocks, and the clock may or may not explain a change, a fourth of the pairs is
+    lost: those whose second run has the faster clock.
+
+    Args:
+        noise: What disturbs the runs; what blocks differ by counts as averaged out.
+        change: Factor on the time of both arms.
+        threshold: Relative change that matters.
+
+    Returns:
+        The share.
+    """
+    normal = NormalDist()
+    spread = math.sqrt(2) * math.hypot(noise.run, noise.drift / 2)
+    least = max(math.log1p(threshold), normal.inv_cdf((1 + CONFIDENCE) / 2) * spread)
+    found = normal.cdf((math.log(change) - least) / spread)
+    return found * (0.75 if noise.nodes else 1.0)
 
 
 CHANGES: dict[str, dict[str, float]] = {

@@ -26,11 +26,13 @@ BETWEEN_RUNS = 0.003
 BETWEEN_GPUS = 0.008
 """The same between two GPUs of one model: no two of them are equally fast."""
 
+MIN_MODE = 3
+"""Blocks that make a speed; fewer slow ones tell that the others ran at the faster one."""
+
 _TRIM = 0.2
 _LEAST, _MOST = 1e-9, 1e12  # no time in milliseconds and no speedup lies outside
 _MODES_APART = 0.015
 _MODES_CLEAR = 4.0
-_MIN_MODE = 3
 
 
 @dataclass(frozen=True)
@@ -42,14 +44,26 @@ class Sample:
         error: Its standard error within the run; 0 where nothing is known of it.
         freedom: Degrees of freedom of that error.
         count: Values behind it.
-        slow_share: Share of blocks left out because they ran at the slower of two speeds.
+        slow_blocks: Blocks left out because they ran at the slower of two speeds.
+        speeds_apart: How far, as a logarithm, the slower blocks lie from these; 0: none did.
     """
 
     log: float
     error: float
     freedom: float
     count: int
-    slow_share: float = 0.0
+    slow_blocks: int = 0
+    speeds_apart: float = 0.0
+
+    @property
+    def two_speeds(self) -> bool:
+        """Whether so many blocks ran slower that it was no accident."""
+        return self.slow_blocks >= MIN_MODE
+
+    @property
+    def slow_share(self) -> float:
+        """Share of the blocks that ran slower."""
+        return self.slow_blocks / max(1, self.slow_blocks + self.count)
 
 
 @dataclass(frozen=True)
@@ -89,18 +103,32 @@ def block_logs(
     return logs
 
 
-def fast_blocks(moments: Sequence[float]) -> list[bool] | None:
+@dataclass(frozen=True)
+class Speeds:
+    """Two speeds of a run.
+
+    Attributes:
+        fast: Which blocks ran at the faster one.
+        apart: How far the two are apart, as a logarithm.
+    """
+
+    fast: list[bool]
+    apart: float
+
+
+def two_speeds(moments: Sequence[float]) -> Speeds | None:
     """Which blocks ran at the faster of two speeds.
 
     Args:
         moments: How slow each moment was, both arms together, as logarithms.
 
     Returns:
-        One mark a block; None where the blocks have one speed.
+        The speeds; None where the blocks have one.
     """
     ordered = sorted(moments)
     best: tuple[float, int] | None = None
-    for cut in range(_MIN_MODE, len(ordered) - _MIN_MODE + 1):
+    # One slow block tells where the others ran; a few fast ones are too few to compare.
+    for cut in range(MIN_MODE, len(ordered)):
         spread = _squares(ordered[:cut]) + _squares(ordered[cut:])
         if best is None or spread < best[0]:
             best = (spread, cut)
@@ -113,17 +141,17 @@ def fast_blocks(moments: Sequence[float]) -> list[bool] | None:
     if apart < _MODES_APART or apart < _MODES_CLEAR * within or gap < 2 * within:
         return None
     border = (ordered[cut] + ordered[cut - 1]) / 2
-    return [moment < border for moment in moments]
+    return Speeds([moment < border for moment in moments], apart)
 
 
 def summarize(
-    logs: Sequence[float], slow_share: float = 0.0, wander: float = 0.0
+    logs: Sequence[float], speeds: Speeds | None = None, wander: float = 0.0
 ) -> Sample | None:
     """The trimmed mean of a run's values with its standard error.
 
     Args:
         logs: Values in the order in which they were taken.
-        slow_share: What is known to have been left out.
+        speeds: The speeds of the run, of which these are the faster blocks.
         wander: What a drift of the whole run adds to the error.
 
     Returns:
@@ -141,7 +169,8 @@ def summarize(
     alike = _alikeness([min(max(log, ordered[cut]), ordered[-cut - 1]) for log in logs])
     inflation = (1 + alike) / (1 - alike)
     error = math.hypot(math.sqrt(variance * inflation), wander)
-    return Sample(location, error, max(1, len(kept) - 1), count, slow_share)
+    slow, apart = (speeds.fast.count(False), speeds.apart) if speeds else (0, 0.0)
+    return Sample(location, error, max(1, len(kept) - 1), count, slow, apart)
 
 
 def from_interval(value: float, low: float, high: float, confidence: float) -> Sample | None:

@@ -132,13 +132,18 @@ def _doubt(
     circumstances: Circumstances,
 ) -> str:
     """What else than a change of the code would explain this much; empty: nothing known."""
-    slow = (first.sample.slow_share > 0, second.sample.slow_share > 0)
-    if slow[0] is not slow[1]:
-        which = "first" if slow[0] else "second"
-        return f"the {which} ran at two speeds, the other at one: which of the two is not known"
+    one, other = first.sample, second.sample
+    if one.two_speeds is not other.two_speeds:
+        which, single = ("first", other) if one.two_speeds else ("second", one)
+        # A few slow blocks, as far off as the other's, tell that it ran at the faster speed.
+        off = abs(one.speeds_apart - other.speeds_apart)
+        if not single.speeds_apart or off > math.log1p(threshold) / 2:
+            return (
+                f"the {which} ran at two speeds, the other at one: which of the two is not known"
+            )
     before, after = circumstances.clocks_mhz
-    # Where both ran at two speeds, only the blocks at the faster one are compared.
-    if before and after and not all(slow):
+    # Where both were seen at two speeds, only the blocks at the faster one are compared.
+    if before and after and not (one.speeds_apart and other.speeds_apart):
         by_clock = math.log(after / before)
         change = math.log(found.value)
         left = change + by_clock
@@ -152,7 +157,7 @@ def _doubt(
 def _notes(first: Metric, second: Metric) -> list[str]:
     notes = []
     for name, metric in (("first", first), ("second", second)):
-        if metric.sample.slow_share > 0:
+        if metric.sample.slow_blocks:
             share = f"{100 * metric.sample.slow_share:.0f} %"
             notes.append(f"{name}: {share} of its blocks ran slower and are left out")
         if metric.assumed:

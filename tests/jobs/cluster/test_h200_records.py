@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 
 from benchmarks.gpu_records import read_records
@@ -122,6 +123,26 @@ def test_other_recipes_of_one_gpu_can_be_compared_on_purpose(h200: Collection) -
     (found,) = compare([of["fp8_current"], of["fp8_block"]], rules)
     verdicts = {one.metric: one.verdict for one in found.points[0].judged}
     assert verdicts["recipe bprop"] is Verdict.SLOWER
+
+
+def test_the_clock_that_telemetry_saw_says_little_of_a_blocks_time(h200: Collection) -> None:
+    """Why times are not divided by the clock: docs/compare.md states these slopes."""
+    slopes = []
+    for point in h200.points:
+        left, blocks = point.record, point.asked("benchmark.blocks")
+        if left is None or left.benchmark is None or blocks < 40:
+            continue
+        seen = [sample.sm_clock_mhz for sample in left.telemetry if sample.when == "during"]
+        size = point.asked("benchmark.iterations_per_block")
+        order = np.array([["recipe", "bf16"], ["bf16", "recipe"]] * (blocks // 2)).ravel()
+        for arm in left.benchmark.arms:
+            clocks = np.log(np.array(seen, float)[order == arm.arm])
+            for timing in (arm.fprop, arm.bprop):
+                times = np.median(np.reshape(timing.samples_ms, (blocks, size)), axis=1)
+                slopes.append(np.polyfit(clocks, np.log(times), 1)[0])
+    assert len(slopes) == 16
+    text = (RESULTS.parent / "compare.md").read_text(encoding="utf-8")
+    assert f"slopes between\n{min(slopes):.2f} and {max(slopes):+.2f}" in text
 
 
 def test_published_figures_of_another_gpu_find_no_partner_here(h200: Collection) -> None:
