@@ -205,6 +205,40 @@ def test_ctrl_c_ends_with_130_and_a_cancelled_record(tmp_path: Path) -> None:
     assert f"1 point was not started; to go on: {resume}" in out.splitlines()
 
 
+# Comes between the fork and the exec of a point's process, or twice.
+AT_FORK = """
+import os, runpy, sys
+os.register_at_fork(before=lambda: [os.kill(os.getpid(), number) for number in {numbers}])
+sys.argv = sys.argv[1:]
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+
+
+@pytest.mark.parametrize("numbers", [[2], [2, 2], [15], [1], [15, 2, 1]], ids=str)
+def test_a_signal_at_any_moment_leaves_a_record_and_no_process(
+    tmp_path: Path, numbers: list[int]
+) -> None:
+    runs_dir = tmp_path / "runs"
+    words = ["run", f"cluster.python={install(tmp_path, {128: 'hang'})}", f"runs_dir={runs_dir}"]
+    done = subprocess.run(
+        [sys.executable, "-c", AT_FORK.format(numbers=numbers), ROOT / "launch.py", *words],
+        cwd=tmp_path,
+        env={"PATH": os.environ["PATH"], "HOME": str(tmp_path), "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+        preexec_fn=interruptible,
+    )
+    assert (done.returncode, done.stderr) == (130, "")
+    (path,) = runs_dir.glob("*/*/*/attempt-1/record.json")
+    record = Record.model_validate_json(path.read_text())
+    check_schema(record)
+    assert (record.outcome, record.cause) == (Outcome.ERROR, Cause.cancelled)
+    name = signal.Signals(numbers[0]).name
+    told = "interrupted from the keyboard" if name == "SIGINT" else f"told to end ({name})"
+    assert record.reason.startswith(told)
+
+
 def test_places_are_keys(launcher: Launcher, tmp_path: Path) -> None:
     python = f"cluster.python={install(tmp_path)}"
     assert launcher(python, "runs_dir=here/runs").code == 0

@@ -36,7 +36,6 @@ class Seen:
     Attributes:
         returncode: As subprocess counts it: negative for a signal.
         timed_out: It was ended at its own time limit.
-        interrupted: It was ended from the keyboard.
         stopped: Why whoever watches it was told to stop: (cause, reason).
         launch_error: Why it could not be started.
         max_memory_gib: Its memory high-water mark.
@@ -46,7 +45,6 @@ class Seen:
 
     returncode: int | None = None
     timed_out: bool = False
-    interrupted: bool = False
     stopped: tuple[str, str] | None = None
     launch_error: str | None = None
     max_memory_gib: float | None = None
@@ -156,8 +154,6 @@ def tail(path: Path) -> tuple[list[str], int]:
 def _cause(seen: Seen, lines: list[str], limit_s: float | None) -> tuple[str, str]:
     if seen.launch_error:
         return "launch_failed", f"the node's interpreter did not start: {seen.launch_error}"
-    if seen.interrupted:
-        return "cancelled", "interrupted from the keyboard"
     if seen.stopped:
         return seen.stopped
     if seen.timed_out:

@@ -61,12 +61,14 @@ class StopError(BaseException):
     Args:
         cause: What the record will say; None: leave no record, the scheduler knows why.
         reason: One line.
+        at_once: Whether the child gets no time to end by itself.
     """
 
-    def __init__(self, cause: str | None, reason: str) -> None:
+    def __init__(self, cause: str | None, reason: str, *, at_once: bool = False) -> None:
         super().__init__(reason)
         self.cause = cause
         self.reason = reason
+        self.at_once = at_once
 
 
 AskStop = Callable[[], StopError | None]
@@ -89,7 +91,6 @@ def run_point(
 
     Raises:
         OSError: The attempt's folder cannot be made or written.
-        KeyboardInterrupt: Passed on, after the process was ended and recorded as cancelled.
         StopError: What `ask_stop` told, after the process was ended and, where it names a cause,
             recorded.
     """
@@ -122,8 +123,6 @@ def run_point(
         write_whole(record_path, json.dumps(record, indent=2) + "\n")
     if stop is not None:
         raise stop
-    if seen.interrupted:
-        raise KeyboardInterrupt
     return read_outcome(attempt)
 
 
@@ -150,6 +149,7 @@ def _watch(
     env["PYTHONUNBUFFERED"] = "1"
     env["MXFP8_JOB_ID"] = child.job_id
     env[LOG_PIPE] = pipe_name(log.write_end)
+    _raise_asked(ask_stop)
     try:
         process = subprocess.Popen(
             command,
@@ -165,12 +165,12 @@ def _watch(
     except OSError as error:
         seen.launch_error = f"{command[0]}: {error.strerror}"
         return
-    log.start()
     try:
+        log.start()
         _, status, usage = _wait(process, child.time_limit_s, ask_stop)
         seen.timed_out = usage is None
         if usage is None:
-            status, usage = _end(process)
+            status, usage = _end(process, ask_stop)
         seen.returncode = os.waitstatus_to_exitcode(status)
         seen.max_memory_gib = usage.ru_maxrss / 2**20
         process.returncode = seen.returncode  # or Popen takes it for still running
@@ -178,13 +178,9 @@ def _watch(
         if seen.returncode in (-signal.SIGTERM, -signal.SIGKILL):
             time.sleep(_SETTLE_S)  # where the whole job was meant, its signal comes meanwhile
             _raise_asked(ask_stop)
-    except KeyboardInterrupt:
-        status, _ = _end(process)
-        seen.interrupted = True
-        seen.returncode = os.waitstatus_to_exitcode(status)
-    except StopError:
+    except BaseException:  # whatever it is: no process outlives the one that watches it
         if seen.returncode is None:
-            status, _ = _end(process)
+            status, _ = _end(process, ask_stop)
             seen.returncode = os.waitstatus_to_exitcode(status)
         raise
 
@@ -232,14 +228,19 @@ def _wait(
         pause = min(0.2, pause * 1.5)
 
 
-def _end(process: subprocess.Popen[bytes]) -> tuple[int, Any]:
-    """Ends the child and all it started: TERM, then KILL after a grace."""
-    for sign, grace in ((signal.SIGTERM, GRACE_S), (signal.SIGKILL, None)):
+def _end(process: subprocess.Popen[bytes], ask_stop: AskStop | None) -> tuple[int, Any]:
+    """Ends the child and all it started: TERM, then KILL after a grace, or when told again."""
+
+    def ask_hurry() -> StopError | None:
+        stop = ask_stop() if ask_stop else None
+        return stop if stop is not None and stop.at_once else None
+
+    for sign, grace, hurry in ((signal.SIGTERM, GRACE_S, ask_hurry), (signal.SIGKILL, None, None)):
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, sign)
         try:
-            pid, status, usage = _wait(process, grace)
-        except KeyboardInterrupt:  # whoever presses Ctrl-C again does not want to wait
+            pid, status, usage = _wait(process, grace, hurry)
+        except StopError:
             continue
         if pid:
             process.returncode = os.waitstatus_to_exitcode(status)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import secrets
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from jobs.cluster.entry import Child, run_point
+from jobs.cluster.entry import Child, StopError, run_point
+from jobs.cluster.interrupts import interrupts_held
 from jobs.cluster.ledger import PLANNED_JOB, JobLine, Ledger, PlannedPoint, now
 from jobs.cluster.plan import Plan, site_of
 from jobs.cluster.source import CHECKOUT
@@ -104,14 +106,27 @@ def _run(point: PlannedPoint, ledger: Ledger, job_id: str) -> Record:
         env=cluster.env,
         max_log_mib=launch.max_log_mib,
     )
-    ended = run_point(
-        ledger.point_file(point.point_id), ledger.point_folder(job_id, point.point_id), child
-    )
+    files = ledger.point_file(point.point_id), ledger.point_folder(job_id, point.point_id)
+    with interrupts_held() as held:
+        try:
+            ended = run_point(*files, child, lambda: _stop(held))
+        except StopError:
+            raise KeyboardInterrupt from None
     path = Path(ended["attempt"]) / "record.json"
     try:
         return read_record(path)
     except RecordError as error:
         return _lost(point, ledger, job_id, str(error))
+
+
+def _stop(signals: list[int]) -> StopError | None:
+    """What the signals that have come ask for; who asks twice does not want to wait."""
+    if not signals:
+        return None
+    told = f"told to end ({signal.Signals(signals[0]).name})"
+    if signals[0] == signal.SIGINT:
+        told = "interrupted from the keyboard"
+    return StopError("cancelled", told, at_once=len(signals) > 1)
 
 
 def _lost(point: PlannedPoint, ledger: Ledger, job_id: str, reason: str) -> Record:

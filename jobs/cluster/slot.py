@@ -115,11 +115,12 @@ def _handle_signals(deadline: float, warning_s: float, time_min: int) -> AskStop
             stop("timeout", "the scheduler warned that its job's time limit was near")
 
     def told_to_end(number: int, frame: FrameType | None) -> None:
-        stop(None, "the job was told to end (SIGTERM)")
+        stop(None, f"the job was told to end ({signal.Signals(number).name})")
 
     signal.signal(signal.SIGALRM, near_the_end)
     signal.signal(signal.SIGUSR2, warned)
-    signal.signal(signal.SIGTERM, told_to_end)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, told_to_end)
     left = deadline - time.time()
     signal.setitimer(signal.ITIMER_REAL, max(1.0, left - min(warning_s, left / 6)))
     return lambda: asked[0] if asked else None

@@ -12,20 +12,18 @@ import contextlib
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 from submitit.core.utils import DelayedSubmission
 
 from jobs.cluster.batches import Batch
 from jobs.cluster.commands import Answer, clean_environment, said
+from jobs.cluster.interrupts import interrupts_held
 from jobs.cluster.ledger import JobLine, Ledger, now
 from jobs.cluster.refusal import explain
 from jobs.cluster.script import PICKLE, SUBMISSION_JSON, SUBMISSION_SH, Submission, script_of
@@ -104,7 +102,7 @@ def submit_all(
     before: str | None = None
     for submission, batch in submissions:
         _prepare(submission, batch, root_of(ledger, batch), cluster)
-        with _interrupts_held():
+        with interrupts_held():
             done = _send(ledger, submission, before if submission.waits else None, lock)
         before = done.job_id or before
         yield done
@@ -214,26 +212,6 @@ def _call(command: list[str], lock: int) -> Answer:
 def _may_have_arrived(error: str) -> bool:
     """Whether the controller may have taken the job although sbatch says no."""
     return any(words in error for words in ("Timed out", "timed out", "Zero Bytes", "ended with"))
-
-
-@contextlib.contextmanager
-def _interrupts_held() -> Iterator[None]:
-    """Holds Ctrl-C back until what was sent is written down."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    held: list[int] = []
-
-    def hold(number: int, frame: FrameType | None) -> None:
-        held.append(number)
-
-    previous = signal.signal(signal.SIGINT, hold)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, previous)
-    if held:
-        raise KeyboardInterrupt
 
 
 def forget(ledger: Ledger) -> None:

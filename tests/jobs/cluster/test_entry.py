@@ -5,19 +5,16 @@ from __future__ import annotations
 import json
 import os
 import resource
-import signal
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from jobs.cluster import entry
-from jobs.cluster.entry import Child, read_outcome, run_point
+from jobs.cluster.entry import AskStop, Child, StopError, read_outcome, run_point
 from jobs.record import Cause, Record, read_record
 from tests.processes import gone
 
@@ -38,12 +35,17 @@ class Node:
         self.point_file = folder / "p-1.json"
         self.point_file.write_text(json.dumps(POINT))
 
-    def __call__(self, text: str, **child: Any) -> dict[str, Any]:  # noqa: ANN401 - Child's fields
+    def __call__(
+        self,
+        text: str,
+        ask_stop: AskStop | None = None,
+        **child: Any,  # noqa: ANN401 - Child's fields
+    ) -> dict[str, Any]:
         program = self.folder / "python"
         program.write_text(f"#!/bin/sh\n{text}\n")
         program.chmod(0o755)
         given = Child(**{"python": str(program), "root": "/root", "job_id": "14_2", **child})
-        return run_point(self.point_file, self.folder / "p-1", given)
+        return run_point(self.point_file, self.folder / "p-1", given, ask_stop)
 
     def record(self, attempt: int = 1) -> Record:
         """What an attempt left."""
@@ -63,14 +65,6 @@ class Node:
 def node(tmp_path: Path) -> Node:
     """A node whose process is shell text."""
     return Node(tmp_path)
-
-
-@pytest.fixture
-def interruptible() -> Iterator[None]:
-    """SIGINT raises KeyboardInterrupt, also in a worker of pytest-xdist."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
 
 
 def test_the_process_gets_the_point_an_attempt_and_a_clean_start(
@@ -192,28 +186,40 @@ def test_a_file_that_was_being_written_does_not_stay(node: Node) -> None:
     assert names == {"output.log", "record.json"}
 
 
-@pytest.mark.usefixtures("interruptible")
-@pytest.mark.parametrize("times", [1, 2])
-def test_ctrl_c_ends_the_process_and_leaves_a_cancelled_record(
-    node: Node, monkeypatch: pytest.MonkeyPatch, times: int
+@pytest.mark.parametrize("at_once", [False, True])
+def test_a_stop_ends_the_process_and_leaves_its_cause(
+    node: Node, monkeypatch: pytest.MonkeyPatch, at_once: bool
 ) -> None:
-    monkeypatch.setattr(entry, "GRACE_S", 30.0 if times == 2 else 0.2)
+    monkeypatch.setattr(entry, "GRACE_S", 1000.0 if at_once else 0.2)
+    begun = node.folder / "p-1" / "attempt-1" / "self"
 
-    def press() -> None:
-        node.wait_for("self")
-        for _ in range(times):
-            os.kill(os.getpid(), signal.SIGINT)
-            time.sleep(0.5)
+    def ask_stop() -> StopError | None:
+        return StopError("cancelled", "told to", at_once=at_once) if begun.exists() else None
 
-    finger = threading.Thread(target=press)
-    finger.start()
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            node('trap "" TERM; echo $$ > "$4/self"; while :; do sleep 1; done')
-    finally:
-        finger.join()
+    with pytest.raises(StopError, match="told to"):
+        node('trap "" TERM; echo $$ > "$4/.self"; mv "$4/.self" "$4/self"; sleep 600', ask_stop)
+    assert (node.record().cause, node.record().reason[:7]) == (Cause.cancelled, "told to")
+    assert gone(int(begun.read_text()))
+
+
+def test_a_stop_before_the_process_starts_is_recorded_too(node: Node) -> None:
+    with pytest.raises(StopError):
+        node('touch "$4/started"', lambda: StopError("cancelled", "told to"))
     assert node.record().cause is Cause.cancelled
-    assert node.record().reason.startswith("interrupted from the keyboard")
+    assert not (node.folder / "p-1" / "attempt-1" / "started").exists()
+
+
+def test_no_process_outlives_an_error_of_the_one_that_watches_it(node: Node) -> None:
+    begun = node.folder / "p-1" / "attempt-1" / "self"
+    failed: list[str] = []
+
+    def fail_once() -> None:
+        if begun.exists() and not failed:
+            failed.append(node.wait_for("self"))
+            raise MemoryError
+
+    with pytest.raises(MemoryError):
+        node('echo $$ > "$4/self"; sleep 600', fail_once)
     assert gone(int(node.wait_for("self")))
 
 
@@ -232,7 +238,7 @@ def test_a_point_ends_with_the_process_that_started_it(node: Node) -> None:
     program.write_text('#!/bin/sh\necho $$ > "$4"/self\nexec sleep 300\n')
     program.chmod(0o755)
     code = (
-        "from pathlib import Path; from jobs.cluster.entry import Child, read_outcome, run_point; "
+        "from pathlib import Path; from jobs.cluster.entry import Child, run_point; "
         f"run_point(Path({str(node.point_file)!r}), Path({str(node.folder / 'p-1')!r}), "
         f"Child(python={str(program)!r}, root='/root', job_id='local-1'))"
     )
