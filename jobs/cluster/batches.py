@@ -96,7 +96,9 @@ def make_batches(points: Sequence[PlannedPoint], limits: ClusterLimits | None) -
         merged[key] = batch if known is None else _together(known, batch)
     batches = Batches(tuple(merged.values()), tuple(notes))
     problems = dict.fromkeys(
-        problem for batch in batches.batches for problem in resource_problems(batch.cluster)
+        problem
+        for batch in batches.batches
+        for problem in resource_problems(batch.cluster, batch.launch)
     )
     if limits is not None and not problems:
         for batch in batches.batches:

@@ -6,16 +6,12 @@ end; such a request is refused here, with the key to change, before anything is 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from conf.schema import Gpu
 from jobs.cluster.limits import Association, ClusterLimits, Partition
 from jobs.cluster.resources import Resources, parse_gres
-from jobs.cluster.states import TaskState
-
-_DEPENDENCY = re.compile(r"(after\w*):([\d_:+]+)")
 
 
 @dataclass(frozen=True)
@@ -56,6 +52,8 @@ def complete(
             notes.append(f"cluster.partition={chosen}: the default one has no {asked.gres}")
     if asked.memory_mib is None:
         asked = replace(asked, memory_mib=_affordable(memory_mib, asked, limits))
+    if limits is not None and limits.accounts_nest:
+        notes += _account_doubts(asked, limits)
     return asked, notes
 
 
@@ -89,8 +87,14 @@ def _partition_for(gres: str, limits: ClusterLimits) -> str | None:
 def _affordable(memory_mib: int, asked: Resources, limits: ClusterLimits | None) -> int:
     """The estimate, or all of the largest node: an estimate alone refuses nobody."""
     parts = _partitions(asked, limits) if limits is not None else []
-    largest = max((kind.memory_mib for part in parts for kind in part.kinds), default=0)
+    largest = max((_largest_memory(part) for part in parts), default=0)
     return min(memory_mib, largest) if largest > 0 else memory_mib
+
+
+def _largest_memory(part: Partition) -> int:
+    """MiB that a job may have on one node of a partition; 0 where nobody says."""
+    largest = max((kind.memory_mib for kind in part.kinds), default=0)
+    return largest if part.max_memory_mib is None else min(largest, part.max_memory_mib)
 
 
 def over_limits(asked: Resources, need: Need, limits: ClusterLimits) -> list[str]:
@@ -107,7 +111,11 @@ def over_limits(asked: Resources, need: Need, limits: ClusterLimits) -> list[str
     parts = _partitions(asked, limits)
     found = list(_unknown(asked, limits))
     if parts:
-        refused = [list(_against_partition(asked, need, part)) for part in parts]
+        mine = _association(asked, limits)
+        refused = [list(_against_partition(asked, need, part, mine)) for part in parts]
+        if not limits.accounts_nest:
+            for problems, part in zip(refused, parts, strict=True):
+                problems += _against_accounts(asked, part, mine)
         # With several partitions one that takes the job is enough.
         if all(refused):
             found += refused[0]
@@ -141,7 +149,9 @@ def _unknown(asked: Resources, limits: ClusterLimits) -> Iterator[str]:
         yield f"cluster.account must be one of {', '.join(accounts)}, got {asked.account!r}"
 
 
-def _against_partition(asked: Resources, need: Need, part: Partition) -> Iterator[str]:
+def _against_partition(
+    asked: Resources, need: Need, part: Partition, mine: Association | None
+) -> Iterator[str]:
     where = f"in partition {part.name}"
     if not part.up:
         yield f"cluster.partition must be one that is up, got {part.name!r}"
@@ -153,13 +163,47 @@ def _against_partition(asked: Resources, need: Need, part: Partition) -> Iterato
     if part.min_nodes > 1 or part.max_nodes == 0:
         limit = f"at least {part.min_nodes}" if part.min_nodes > 1 else "no"
         yield f"cluster.partition must take jobs of one node, got {part.name!r}: {limit} nodes"
-    if part.qos is not None and asked.qos and asked.qos not in part.qos:
-        yield f"cluster.qos must be one of {_words(part.qos)} {where}, got {asked.qos!r}"
-    if part.accounts is not None and asked.account and asked.account not in part.accounts:
-        allowed = _words(part.accounts)
-        yield f"cluster.account must be one of {allowed} {where}, got {asked.account!r}"
+    qos = asked.qos or (_default_qos(mine) if mine else None)
+    yield from _against_list("qos", asked.qos, qos, part.qos, part.denied_qos, where)
     if part.kinds:
         yield from _against_nodes(asked, part)
+
+
+def _against_accounts(asked: Resources, part: Partition, mine: Association | None) -> list[str]:
+    used = asked.account or (mine.account if mine else None)
+    where = f"in partition {part.name}"
+    lists = part.accounts, part.denied_accounts
+    return list(_against_list("account", asked.account, used, *lists, where))
+
+
+def _account_doubts(asked: Resources, limits: ClusterLimits) -> list[str]:
+    """The same where a listed account may stand for the user's own, which lies below it."""
+    mine = _association(asked, limits)
+    found = [_against_accounts(asked, part, mine) for part in _partitions(asked, limits)]
+    doubts = found[0] if found and all(found) else []
+    return [f"{one}; SLURM leaves it pending unless a listed one stands above" for one in doubts]
+
+
+def _against_list(
+    key: str,
+    asked: str | None,
+    used: str | None,
+    allowed: frozenset[str] | None,
+    denied: frozenset[str],
+    where: str,
+) -> Iterator[str]:
+    """What a partition's lists say of an account or QOS that is asked for, or the default one."""
+    got = repr(asked) if asked else f"none, and the default is {used!r}"
+    if used and allowed is not None and used not in allowed:
+        yield f"cluster.{key} must be one of {_words(allowed)} {where}, got {got}"
+    elif used and used in denied:
+        yield f"cluster.{key} must be none of {_words(denied)} {where}, got {got}"
+
+
+def _default_qos(mine: Association) -> str | None:
+    if mine.default_qos is not None:
+        return mine.default_qos
+    return next(iter(mine.qos)) if len(mine.qos) == 1 else None
 
 
 def _against_nodes(asked: Resources, part: Partition) -> Iterator[str]:
@@ -169,7 +213,7 @@ def _against_nodes(asked: Resources, part: Partition) -> Iterator[str]:
         cpus = min(cpus, part.max_cpus_per_node)
     if (asked.cpus_per_task or 1) > cpus:
         yield f"launch.cpus_per_task must be at most {cpus} {where}, got {asked.cpus_per_task}"
-    memory = max(kind.memory_mib for kind in part.kinds)
+    memory = _largest_memory(part)
     if memory > 1 and (asked.memory_mib or 0) > memory:
         yield (
             f"launch.memory_gib must be at most {memory / 1024:.2f} {where}, "
@@ -193,7 +237,7 @@ def _of_type(name: str, gres: Mapping[str, int]) -> int:
 def _against_accounting(asked: Resources, need: Need, limits: ClusterLimits) -> Iterator[str]:
     mine = _association(asked, limits)
     if mine is not None:
-        if asked.qos and mine.qos and asked.qos not in mine.qos:
+        if asked.qos in limits.qos and mine.qos and asked.qos not in mine.qos:
             yield (
                 f"cluster.qos must be one of {_words(mine.qos)} for account {mine.account}, "
                 f"got {asked.qos!r}"
@@ -230,56 +274,12 @@ def max_submit(asked: Resources, limits: ClusterLimits) -> int | None:
 
 
 def _association(asked: Resources, limits: ClusterLimits) -> Association | None:
-    fitting = [
-        one
-        for one in limits.associations
-        if (asked.account is None or one.account == asked.account)
-        and (not one.partition or one.partition == asked.partition)
-    ]
-    # Without an account SLURM takes the user's default one; with several nobody can tell here.
-    return fitting[0] if len(fitting) == 1 or (fitting and asked.account) else None
-
-
-def dependency_ids(dependency: str | None) -> list[str]:
-    """The jobs that a dependency names."""
-    found = []
-    for _, ids in _DEPENDENCY.findall(dependency or ""):
-        found += [part.partition("+")[0] for part in ids.split(":") if part]
-    return found
-
-
-def hopeless_dependency(dependency: str | None, states: Mapping[str, TaskState]) -> list[str]:
-    """Dependencies that can never be met, or that mean nothing.
-
-    Args:
-        dependency: As `--dependency` takes it.
-        states: What the cluster says of the jobs it names.
-
-    Returns:
-        A sentence for each.
-    """
-    found = []
-    for kind, ids in _DEPENDENCY.findall(dependency or ""):
-        for job_id in (part.partition("+")[0] for part in ids.split(":") if part):
-            tasks = [task for name, task in states.items() if _is_of(name, task, job_id)]
-            if not tasks:
-                found.append(
-                    f"cluster.dependency must name jobs that the cluster knows, got {kind}:"
-                    f"{job_id}, which SLURM would not wait for"
-                )
-                continue
-            ended = [task for task in tasks if task.final]
-            wrong = [task for task in ended if (task.state == "COMPLETED") != (kind == "afterok")]
-            if kind in ("afterok", "afternotok") and wrong and len(ended) == len(tasks):
-                found.append(
-                    f"cluster.dependency must be one that can still be met, got {kind}:{job_id}, "
-                    f"which ended as {wrong[0].state}"
-                )
-    return found
-
-
-def _is_of(name: str, task: TaskState, job_id: str) -> bool:
-    return job_id in (name, name.partition("_")[0], task.raw_job_id)
+    """What accounting says of the account that is asked for, or of the user's default one."""
+    for one in limits.associations:
+        wanted = one.default if asked.account is None else one.account == asked.account
+        if wanted and (not one.partition or one.partition == asked.partition):
+            return one
+    return None
 
 
 def _words(names: Iterable[str]) -> str:

@@ -15,7 +15,10 @@ from jobs.errors import SubmissionError
 
 _PAIR = re.compile(r"(\w+)=(\S*)")
 _SINFO = ("Partition", "Available", "Nodes", "CPUs", "Memory", "Gres", "Features", "StateCompact")
-_ASSOC = ("Account", "Partition", "QOS", "MaxJobs", "MaxSubmitJobs", "GrpSubmitJobs", "MaxWall")
+_ASSOC = (
+    *("Cluster", "DefaultAccount", "Account", "Partition", "QOS", "DefaultQOS"),
+    *("MaxJobs", "MaxSubmitJobs", "GrpSubmitJobs", "MaxWall"),
+)
 _QOS = ("Name", "MaxJobsPU", "MaxSubmitJobsPU", "GrpSubmitJobs", "MaxWall")
 
 
@@ -42,8 +45,11 @@ class Partition:
     max_nodes: int | None = None
     min_nodes: int = 0
     max_cpus_per_node: int | None = None
+    max_memory_mib: int | None = None
     accounts: frozenset[str] | None = None
+    denied_accounts: frozenset[str] = frozenset()
     qos: frozenset[str] | None = None
+    denied_qos: frozenset[str] = frozenset()
     kinds: tuple[NodeKind, ...] = ()
 
     def has(self, gres: str) -> bool:
@@ -56,8 +62,10 @@ class Association:
     """What accounting allows a user under one account; None is no limit."""
 
     account: str
+    default: bool = False
     partition: str = ""
     qos: frozenset[str] = frozenset()
+    default_qos: str | None = None
     max_jobs: int | None = None
     max_submit_jobs: int | None = None
     max_time_min: int | None = None
@@ -98,6 +106,12 @@ class ClusterLimits:
     accounting_error: str | None = None
 
     @property
+    def accounts_nest(self) -> bool:
+        """Whether an account in a partition's lists may stand for those below it, too."""
+        numbers = [int(part) for part in self.version.split(".")[:2] if part.isdecimal()]
+        return numbers >= [23, 11]
+
+    @property
     def default_partition(self) -> Partition | None:
         """Where a job goes that names none."""
         return next((part for part in self.partitions.values() if part.default), None)
@@ -116,12 +130,12 @@ def ask_limits(user: str | None = None) -> ClusterLimits:
         SubmissionError: There is no SLURM here, or its controller does not answer.
     """
     fields = ",".join(f"{name}:|" for name in _SINFO)
-    select = ["where", f"user={user or getpass.getuser()}", f"format={','.join(_ASSOC)}"]
+    select = [f"name={user or getpass.getuser()}", "withassoc", f"format={','.join(_ASSOC)}"]
     commands = (
         ["scontrol", "show", "config"],
         ["scontrol", "--oneliner", "show", "partition"],
         ["sinfo", "--noheader", "--exact", "--all", f"--Format={fields}"],
-        ["sacctmgr", "--noheader", "--parsable2", "show", "assoc", *select],
+        ["sacctmgr", "--noheader", "--parsable2", "show", "user", *select],
         ["sacctmgr", "--noheader", "--parsable2", "show", "qos", f"format={','.join(_QOS)}"],
     )
     with ThreadPoolExecutor(len(commands)) as pool:
@@ -147,13 +161,14 @@ def parse_limits(
         for part in (_partition(line, kinds) for line in partitions.splitlines())
         if part is not None
     }
+    name = values.get("ClusterName", "?")
     return ClusterLimits(
-        name=values.get("ClusterName", "?"),
+        name=name,
         version=values.get("SLURM_VERSION", "?"),
         max_array_size=_count(values.get("MaxArraySize", "")) or 1,
         max_job_count=_count(values.get("MaxJobCount", "")) or 10_000,
         partitions=known,
-        associations=() if assoc.error else tuple(_associations(assoc.out)),
+        associations=() if assoc.error else tuple(_associations(assoc.out, name)),
         qos={} if qos.error else {one.name: one for one in _qualities(qos.out)},
         accounting_error=assoc.error or qos.error,
     )
@@ -172,8 +187,11 @@ def _partition(line: str, kinds: Mapping[str, list[NodeKind]]) -> Partition | No
         max_nodes=_count(values.get("MaxNodes", "")),
         min_nodes=_count(values.get("MinNodes", "")) or 0,
         max_cpus_per_node=_count(values.get("MaxCPUsPerNode", "")),
+        max_memory_mib=_count(values.get("MaxMemPerNode", "")) or None,
         accounts=_names(values.get("AllowAccounts", "ALL")),
+        denied_accounts=_names(values.get("DenyAccounts", "")) or frozenset(),
         qos=_names(values.get("AllowQos", "ALL")),
+        denied_qos=_names(values.get("DenyQos", "")) or frozenset(),
         kinds=tuple(kinds.get(name, ())),
     )
 
@@ -197,18 +215,24 @@ def _node_kinds(text: str) -> dict[str, list[NodeKind]]:
     return found
 
 
-def _associations(text: str) -> list[Association]:
+def _associations(text: str, cluster: str) -> list[Association]:
+    """The user's associations on this cluster; accounting may know those on others too."""
     found = []
     for line in text.splitlines():
         parts = line.split("|")
         if len(parts) < len(_ASSOC):
             continue
-        account, partition, qos, jobs, submit, group_submit, wall = parts[: len(_ASSOC)]
+        where, default, account, partition, qos, default_qos = parts[:6]
+        jobs, submit, group_submit, wall = parts[6 : len(_ASSOC)]
+        if where.casefold() != cluster.casefold():
+            continue
         found.append(
             Association(
                 account=account,
+                default=account == default,
                 partition=partition,
                 qos=frozenset(filter(None, qos.split(","))),
+                default_qos=default_qos or None,
                 max_jobs=_count(jobs),
                 max_submit_jobs=_least(_count(submit), _count(group_submit)),
                 max_time_min=_minutes(wall),

@@ -16,16 +16,25 @@ _REASONS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("Invalid qos", ("qos",)),
     ("Invalid wckey", ("wckey",)),
     ("Invalid node name", ("nodelist", "exclude")),
+    ("number of nodes", ("nodelist",)),
     ("reservation", ("reservation",)),
     ("ependency", ("dependency",)),
+    ("license", ("licenses",)),
+    ("Temporary disk", ("tmp",)),
+    ("--batch", ("batch",)),
+    ("Priority", ("priority", "nice")),
+    ("time-min", ("time-min",)),
     ("time limit", ("time_min",)),
     ("time and/or", ("time_min",)),
-    ("Memory", ("memory_mib",)),
-    ("CPU count", ("cpus_per_task",)),
+    ("Memory", ("memory_mib", "mem-per-cpu", "mem-per-gpu")),
+    ("CPU count", ("cpus_per_task", "mincpus")),
     ("More processors", ("cpus_per_task",)),
     (
         "node configuration is not available",
-        ("gres", "gpus_per_node", "constraint", "nodelist", "cpus_per_task", "memory_mib"),
+        (
+            *("gres", "gpus_per_node", "constraint", "nodelist", "exclude", "reservation"),
+            *("partition", "cpus_per_task", "memory_mib", "*"),
+        ),
     ),
     ("partition", ("partition",)),
 )
@@ -34,6 +43,7 @@ _KEYS = {
     "memory_mib": "launch.memory_gib",
     "cpus_per_task": "launch.cpus_per_task",
 }
+_ANY_OPTION = "*"
 _OPTION = re.compile(
     r"(?:unrecognized|ambiguous|invalid) option '?--?([a-z-]+)|Invalid --([a-z-]+)"
 )
@@ -53,22 +63,27 @@ def explain(reason: str, asked: Resources) -> str:
     option = _OPTION.search(words)
     if option:
         name = option[1] or option[2]
-        key = f"cluster.{name.replace('-', '_')}"
-        value = dict(asked.options).get(name)
-        culprit = key if value is None else f"cluster.sbatch.{name}={value}"
+        key = name.replace("-", "_")
+        culprit = ", ".join(_named(name, asked) or _named(key, asked)) or f"cluster.{key}"
         return f"{culprit} was refused: {words}"
-    for sign, fields in _REASONS:
+    for sign, names in _REASONS:
         if sign in words:
-            named = [_named(field, asked) for field in fields]
-            given = ", ".join(filter(None, named)) or _KEYS.get(fields[0], f"cluster.{fields[0]}")
+            named = [word for name in names for word in _named(name, asked)]
+            given = ", ".join(named) or _KEYS.get(names[0], f"cluster.{names[0]}")
             return f"{given} was refused: {words}"
-    return f"the submission was refused: {words}"
+    given = ", ".join(_named(_ANY_OPTION, asked)) or "the submission"
+    return f"{given} was refused: {words}"
 
 
-def _named(field: str, asked: Resources) -> str | None:
-    value = getattr(asked, field, None)
-    if value is None:
-        return None
-    if field == "memory_mib":
-        return f"launch.memory_gib={value / 1024:g}"
-    return f"{_KEYS.get(field, f'cluster.{field}')}={value}"
+def _named(name: str, asked: Resources) -> list[str]:
+    """A field of the request or a further option as its key and value; nothing if not given."""
+    options = [f"cluster.sbatch.{option}={value}" for option, value in asked.options]
+    if name == _ANY_OPTION:
+        return options
+    given = [word for word in options if word.startswith(f"cluster.sbatch.{name}=")]
+    value = getattr(asked, name, None)
+    if value is not None and name == "memory_mib":
+        given.append(f"launch.memory_gib={f'{value / 1024:.2f}'.rstrip('0').rstrip('.')}")
+    elif value is not None:
+        given.append(f"{_KEYS.get(name, f'cluster.{name}')}={value}")
+    return given

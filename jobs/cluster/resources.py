@@ -17,11 +17,14 @@ _OWN_OPTIONS: dict[str, str | None] = {
     **dict.fromkeys(("array", "output", "error", "open-mode", "parsable", "test-only"), None),
     **dict.fromkeys(("wrap", "wait", "job-name", "signal", "chdir", "input", "uid", "gid"), None),
     **dict.fromkeys(("nodes", "ntasks", "ntasks-per-node"), None),  # a point is one process
+    **dict.fromkeys(("clusters", "cluster"), None),  # only the cluster that is asked has the job
     **{name.replace("_", "-"): f"cluster.{name}" for name in _KEYED},
     "time": "launch.time_min",
     "mem": "launch.memory_gib",
     "cpus-per-task": "launch.cpus_per_task",
 }
+BY_CPU_OR_GPU = frozenset({"mem-per-cpu", "mem-per-gpu"})
+"""Options that ask for memory in place of `launch.memory_gib`."""
 _OPTION = re.compile(r"[a-z][a-z0-9-]*")
 # What an option's own reader would take apart, or cut: such values cannot arrive unchanged.
 _LISTS = ("partition", "account", "qos", "gres", "gpus_per_node", "nodelist", "exclude")
@@ -120,11 +123,12 @@ def resources_of(gpu: Gpu, cluster: Cluster, launch: Launch) -> Resources:
     )
 
 
-def resource_problems(cluster: Cluster) -> list[str]:
+def resource_problems(cluster: Cluster, launch: Launch) -> list[str]:
     """What could not reach SLURM unchanged, one sentence each.
 
     Args:
         cluster: The site's keys.
+        launch: Memory, which may be asked for in one way only.
 
     Returns:
         "`key` must rule, got value; remedy" for each; none where all is well.
@@ -156,6 +160,12 @@ def resource_problems(cluster: Cluster) -> list[str]:
     for mount in cluster.container.mounts:
         if "," in mount or _CONTROL.search(mount):
             found.append(f"cluster.container.mounts must hold no comma in a path, got {mount!r}")
+    for name in BY_CPU_OR_GPU & set(cluster.sbatch):
+        if launch.memory_gib is not None:
+            found.append(
+                f"launch.memory_gib must be null with cluster.sbatch.{name}, "
+                f"got {launch.memory_gib:g}; give one of both"
+            )
     return found + _option_problems(cluster)
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import submitit
 
 from conf.site import Cluster, Container
-from jobs.cluster.resources import Resources
+from jobs.cluster.resources import BY_CPU_OR_GPU, Resources
 from jobs.cluster.travel import ENTRY_ZIP
 from jobs.errors import UsageError
 
@@ -153,7 +153,7 @@ def _parameters(submission: Submission, cluster: Cluster, root: str) -> dict[str
         if getattr(asked, key) is not None:
             more[key] = getattr(asked, key)
     more |= {name: value if value else True for name, value in asked.options}
-    by_cpu = {"mem-per-cpu", "mem-per-gpu"} & {name for name, _ in asked.options}
+    by_cpu = BY_CPU_OR_GPU & {name for name, _ in asked.options}
     given = {
         "job_name": submission.name,
         "comment": submission.comment,

@@ -9,8 +9,8 @@ from jobs.cluster import screen
 from jobs.cluster.batches import Batch, Batches, cut, make_batches
 from jobs.cluster.collect_select import Selection
 from jobs.cluster.command_line import Call
+from jobs.cluster.dependency import dependency_ids, hopeless_dependency
 from jobs.cluster.dispatch import interruption_told, show_submitted, submit_batches
-from jobs.cluster.fit import dependency_ids, hopeless_dependency
 from jobs.cluster.follow import follow, outcome_code
 from jobs.cluster.ledger import Ledger
 from jobs.cluster.limits import ClusterLimits, ask_limits

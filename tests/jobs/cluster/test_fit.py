@@ -10,16 +10,15 @@ from hypothesis import strategies as st
 
 from conf.schema import Gpu
 from jobs.cluster.commands import Answer
-from jobs.cluster.fit import Need, complete, dependency_ids, hopeless_dependency, over_limits
+from jobs.cluster.fit import Need, complete, over_limits
 from jobs.cluster.limits import Association, ClusterLimits, NodeKind, Partition, Qos, parse_limits
 from jobs.cluster.resources import Resources
-from jobs.cluster.states import TaskState
 
 CPU = NodeKind(10, 64, 256_000, {}, (), "idle")
 GPU = NodeKind(4, 144, 900_000, {"gpu:gb300": 4}, ("nvlink",), "mix")
 LIMITS = ClusterLimits(
     name="lab",
-    version="24.11",
+    version="22.05.8",
     max_array_size=1001,
     max_job_count=10_000,
     partitions={
@@ -27,9 +26,19 @@ LIMITS = ClusterLimits(
         "gpu": Partition("gpu", default=False, up=True, kinds=(GPU,)),
         "old": Partition("old", default=False, up=False, max_time_min=10, kinds=(GPU,)),
         "team": Partition("team", False, True, accounts=frozenset({"team"}), kinds=(GPU,)),
+        "guests": Partition(
+            "guests",
+            False,
+            True,
+            max_memory_mib=1000,
+            accounts=frozenset({"guest"}),
+            denied_qos=frozenset({"normal"}),
+            kinds=(GPU,),
+        ),
+        "closed": Partition("closed", False, True, denied_accounts=frozenset({"team"})),
     },
     associations=(
-        Association("team", qos=frozenset({"normal", "long"}), max_submit_jobs=500),
+        Association("team", True, qos=frozenset({"normal", "long"}), max_submit_jobs=500),
         Association("guest", qos=frozenset({"normal"}), max_time_min=60),
     ),
     qos={"normal": Qos("normal"), "long": Qos("long", max_time_min=4000, max_submit_jobs=50)},
@@ -101,6 +110,29 @@ def test_without_a_cluster_nothing_is_chosen() -> None:
             "cluster.account must be one of team in partition team",
         ),
         (Resources(account="team"), Need(1, 501), "the sweep must make at most 500 jobs"),
+        (Resources(), Need(1, 501), "the sweep must make at most 500 jobs"),
+        (
+            Resources(partition="guests"),
+            Need(1, 1),
+            "cluster.account must be one of guest in partition guests, got none, and the default "
+            "is 'team'",
+        ),
+        (
+            Resources(partition="guests", account="guest"),
+            Need(1, 1),
+            "cluster.qos must be none of normal in partition guests, got none, and the default "
+            "is 'normal'",
+        ),
+        (
+            Resources(partition="closed"),
+            Need(1, 1),
+            "cluster.account must be none of team in partition closed, got none, and the default",
+        ),
+        (
+            Resources(partition="guests", memory_mib=2000),
+            Need(1, 1),
+            "launch.memory_gib must be at most 0.98 in partition guests, got 1.95",
+        ),
         (Resources(), Need(1, 10_001), "the sweep must make at most 10000 jobs"),
     ],
 )
@@ -109,39 +141,45 @@ def test_what_would_wait_for_ever_is_told(asked: Resources, need: Need, told: st
     assert any(told in problem for problem in problems), problems
 
 
+def test_where_listed_accounts_stand_for_those_below_them_it_is_a_doubt() -> None:
+    newer = replace(LIMITS, version="24.11.5")
+    asked = Resources(partition="guests", qos="long", account="team")
+    assert over_limits(asked, Need(1, 1), newer) == []
+    _, notes = complete(asked, GB300, 100, newer)
+    (note,) = notes
+    assert note.startswith("cluster.account must be one of guest in partition guests, got 'team'")
+    assert complete(replace(asked, account="guest"), GB300, 100, newer)[1] == []
+    assert complete(asked, GB300, 100, LIMITS)[1] == []
+
+
+def test_an_estimate_fits_the_partition_s_own_limit() -> None:
+    made, _ = complete(Resources(partition="guests"), GB300, 8000, LIMITS)
+    assert made.memory_mib == 1000
+
+
 def test_one_of_several_partitions_is_enough() -> None:
     asked = Resources(partition="cpu,gpu", gres="gpu:gb300:1")
     assert over_limits(asked, Need(5000, 1), LIMITS) == []
-
-
-def test_dependencies_that_can_never_be_met() -> None:
-    states = {
-        "14_0": TaskState("14_0", "15", "FAILED"),
-        "14_1": TaskState("14_1", "14", "COMPLETED"),
-        "20": TaskState("20", "20", "RUNNING"),
-        "21": TaskState("21", "21", "COMPLETED"),
-    }
-    assert dependency_ids("afterok:14:20,afterany:21+5,singleton") == ["14", "20", "21"]
-    assert "ended as FAILED" in hopeless_dependency("afterok:14", states)[0]
-    assert "ended as COMPLETED" in hopeless_dependency("afternotok:21", states)[0]
-    assert "which SLURM would not wait for" in hopeless_dependency("afterok:99", states)[0]
-    for met in ("afterany:14", "afterok:20:21", "afternotok:20", "singleton", None):
-        assert hopeless_dependency(met, states) == []
 
 
 def test_limits_are_read_from_what_the_commands_print() -> None:
     config = "Configuration data\nClusterName = dl\nMaxArraySize = 501\nSLURM_VERSION = 24.11.5\n"
     partitions = (
         "PartitionName=a AllowAccounts=x,y AllowQos=ALL Default=YES MaxNodes=UNLIMITED "
-        "MaxTime=2-01:30:00 MinNodes=0 MaxCPUsPerNode=12 State=UP\n"
-        "PartitionName=b Default=NO MaxTime=UNLIMITED State=DOWN MinNodes=2\n"
+        "MaxTime=2-01:30:00 MinNodes=0 MaxCPUsPerNode=12 MaxMemPerNode=300 State=UP\n"
+        "PartitionName=b Default=NO MaxTime=UNLIMITED State=DOWN MinNodes=2 DenyAccounts=z "
+        "MaxMemPerNode=UNLIMITED\n"
         "nonsense\n"
     )
     nodes = (
         "a|up|3|144|900000|gpu:gb300:4(S:0-3)|nvlink,gb300|mix|\n"
         "a|up|1|8+|4000+|(null)|(null)|x|\n?\n"
     )
-    assoc = Answer("t||normal,high|10|100|50|1-00:00:00\nbroken\n")
+    assoc = Answer(
+        "dl|u|t||normal,high||10|100|50|1-00:00:00\nbroken\n"
+        "other|t|t||normal|||1||\n"
+        "dl|u|u|a|normal|high||||\n"
+    )
     limits = parse_limits(config, partitions, nodes, assoc, Answer("", "sacctmgr: down"))
     assert (limits.name, limits.max_array_size, limits.max_job_count) == ("dl", 501, 10_000)
     assert limits.default_partition is not None
@@ -149,8 +187,11 @@ def test_limits_are_read_from_what_the_commands_print() -> None:
     assert (a.max_time_min, a.accounts, a.qos) == (2970, frozenset({"x", "y"}), None)
     assert (a.kinds[0].gres, a.kinds[1].cpus) == ({"gpu:gb300": 4}, 8)
     assert (b.up, b.max_time_min, b.min_nodes) == (False, None, 2)
-    (own,) = limits.associations
-    assert (own.max_submit_jobs, own.max_time_min) == (50, 1440)
+    assert (a.max_memory_mib, b.max_memory_mib) == (300, None)
+    assert (a.denied_accounts, b.denied_accounts) == (frozenset(), frozenset({"z"}))
+    own, default = limits.associations
+    assert (own.account, own.max_submit_jobs, own.max_time_min) == ("t", 50, 1440)
+    assert (own.default, default.default, default.default_qos) == (False, True, "high")
     assert limits.accounting_error == "sacctmgr: down"
 
 

@@ -25,7 +25,9 @@ def refused(launcher: Launcher, cluster: SlurmCluster, *words: str) -> str:
 
 
 def jobs(cluster: SlurmCluster) -> set[str]:
-    return set(cluster.run("squeue", "-h", "-t", "all", "-o", "%i").split())
+    """Jobs that were taken; SLURM lists some that it has refused, as failed from the start."""
+    rows = cluster.run("squeue", "-h", "-t", "all", "-o", "%i %r").splitlines()
+    return {row.split()[0] for row in rows if not row.endswith("BadConstraints")}
 
 
 @pytest.mark.parametrize(
@@ -57,6 +59,16 @@ def jobs(cluster: SlurmCluster) -> set[str]:
         ),
         # What only sbatch knows: its own words, and the key that caused them.
         (["cluster.constraint=golden"], "cluster.constraint=golden was refused: "),
+        (["cluster.nodelist='n[1-2]'"], "cluster.nodelist=n[1-2] was refused: invalid number of"),
+        (
+            ["cluster.exclude='n[1-3]'"],
+            "cluster.exclude=n[1-3], launch.memory_gib=0.2 was refused",
+        ),
+        (["+cluster.sbatch.licenses=x:1"], "cluster.sbatch.licenses=x:1 was refused: "),
+        (["+cluster.sbatch.tmp=1T"], "cluster.sbatch.tmp=1T was refused: "),
+        (["cluster.nice=99999999999"], "cluster.nice=99999999999 was refused: "),
+        (["+cluster.sbatch.clusters=x"], "cluster.sbatch must not name clusters"),
+        (["+cluster.sbatch.mem-per-cpu=1G"], "launch.memory_gib must be null with"),
         (["cluster.reservation=mine"], "cluster.reservation=mine was refused: "),
         (["cluster.nodelist=n9"], "cluster.nodelist=n9 was refused: "),
         (["cluster.dependency=nonsense"], "cluster.dependency=nonsense was refused: "),
@@ -71,6 +83,51 @@ def test_it_is_told_with_its_key(
     slurm_launcher: Launcher, slurm_cluster: SlurmCluster, words: list[str], told: str
 ) -> None:
     assert told in refused(slurm_launcher, slurm_cluster, *words)
+
+
+@pytest.mark.parametrize(
+    ("limit", "words", "told"),
+    [
+        (
+            "MaxMemPerNode=100",
+            [],
+            "launch.memory_gib must be at most 0.10 in partition high, got 0.20",
+        ),
+        (
+            "AllowAccounts=test",
+            [],
+            "cluster.account must be one of test in partition high, got none, and the default is "
+            "'root'",
+        ),
+        (
+            "DenyAccounts=test",
+            ["cluster.account=test"],
+            "cluster.account must be none of test in partition high, got 'test'",
+        ),
+        (
+            "DenyQos=normal",
+            [],
+            "cluster.qos must be none of normal in partition high, got none, and the default is "
+            "'normal'",
+        ),
+    ],
+)
+def test_a_partition_s_own_limit_is_told(
+    slurm_launcher: Launcher,
+    slurm_cluster: SlurmCluster,
+    limit: str,
+    words: list[str],
+    told: str,
+) -> None:
+    key = limit.partition("=")[0]
+    off = {"MaxMemPerNode": "0", "AllowAccounts": "ALL"}.get(key, "")
+    update = ("scontrol", "update", "partitionname=high")
+    slurm_cluster.run(*update, limit)
+    try:
+        line = refused(slurm_launcher, slurm_cluster, "cluster.partition=high", *words)
+    finally:
+        slurm_cluster.run(*update, f"{key}={off}")
+    assert line == told or line.startswith(f"{told};")
 
 
 def test_a_dependency_on_a_job_that_failed_is_refused(

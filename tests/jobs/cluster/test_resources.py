@@ -59,11 +59,12 @@ def test_memory_is_asked_for_in_mebibytes() -> None:
         (Cluster(name="x", sbatch={"--hold": ""}), "by their long names without --"),
         (Cluster(name="x", sbatch={"array": "0-3"}), "must not name array"),
         (Cluster(name="x", sbatch={"mem": "1G"}), "use launch.memory_gib"),
+        (Cluster(name="x", sbatch={"clusters": "other"}), "must not name clusters"),
         (Cluster(name="x", sbatch={"gpus-per-node": "1"}), "use cluster.gpus_per_node"),
     ],
 )
 def test_what_cannot_reach_slurm_unchanged_is_refused(cluster: Cluster, told: str) -> None:
-    (problem,) = resource_problems(cluster)
+    (problem,) = resource_problems(cluster, Launch(name="d"))
     assert told in problem
 
 
@@ -76,7 +77,14 @@ def test_what_can_is_not_refused() -> None:
         sbatch={"hold": "", "mail-user": "me@x.org"},
         srun=["--mpi=none"],
     )
-    assert resource_problems(words) == []
+    assert resource_problems(words, Launch(name="d")) == []
+
+
+def test_memory_is_asked_for_in_one_way() -> None:
+    cluster = Cluster(name="x", sbatch={"mem-per-cpu": "1G"})
+    assert resource_problems(cluster, Launch(name="d")) == []
+    (problem,) = resource_problems(cluster, Launch(name="d", memory_gib=0.2))
+    assert problem.startswith("launch.memory_gib must be null with cluster.sbatch.mem-per-cpu")
 
 
 @pytest.mark.parametrize(
@@ -110,11 +118,19 @@ def test_no_gres_makes_a_traceback(text: str) -> None:
         ),
         (
             "Requested node configuration is not available",
-            "cluster.gres=gpu:1, launch.cpus_per_task=9, launch.memory_gib=0.5",
+            "cluster.gres=gpu:1, cluster.partition=p, launch.cpus_per_task=9, "
+            "launch.memory_gib=0.2, cluster.sbatch.no-such=1, cluster.sbatch.tmp=1T was refused",
         ),
         ("Invalid feature specification", "cluster.constraint was refused"),
         ("unrecognized option '--no-such=1'", "cluster.sbatch.no-such=1 was refused"),
-        ("something new", "the submission was refused: something new"),
+        ("Temporary disk specification can not be satisfied", "cluster.sbatch.tmp=1T was refused"),
+        ("Memory specification can not be satisfied", "launch.memory_gib=0.2 was refused"),
+        ("invalid number of nodes (-N 2-1)", "cluster.nodelist was refused"),
+        ("Invalid --nice value, out of range", "cluster.nice=7 was refused"),
+        (
+            "something new",
+            "cluster.sbatch.no-such=1, cluster.sbatch.tmp=1T was refused: something new",
+        ),
     ],
 )
 def test_a_refusal_names_the_keys_that_may_be_at_fault(reason: str, told: str) -> None:
@@ -123,7 +139,13 @@ def test_a_refusal_names_the_keys_that_may_be_at_fault(reason: str, told: str) -
         account="a",
         gres="gpu:1",
         cpus_per_task=9,
-        memory_mib=512,
-        options=(("no-such", "1"),),
+        memory_mib=205,
+        nice=7,
+        options=(("no-such", "1"), ("tmp", "1T")),
     )
     assert explain(f"sbatch: error: {reason}", given).startswith(told)
+
+
+def test_a_refusal_for_which_no_key_is_known_is_told_as_it_is() -> None:
+    told = explain("sbatch: error: something new", Resources(partition="p"))
+    assert told == "the submission was refused: something new"
