@@ -16,10 +16,12 @@ from jobs.cluster.ledger import PLANNED_JOB, Ledger
 from jobs.cluster.lock import LOCK
 from jobs.cluster.submit import left_behind
 from jobs.cluster.survey import LAST_SEEN
+from jobs.record import INFRASTRUCTURE_CAUSES
 from tests.cluster import stand_in_node as node
 
 _KEPT_HIDDEN = frozenset({LOCK, LAST_SEEN})
 _HALF = (".tmp", ".part", ".save_tmp")
+_TRIED_AGAIN = frozenset(cause.value for cause in INFRASTRUCTURE_CAUSES)
 Row = dict[str, Any]
 
 
@@ -165,8 +167,18 @@ def duplicates(
             if name.startswith(f"{ledger.sweep_id}.") and count > 1:
                 found.append(f"{name}: sbatch took it {count} times")
         for point_id, of_point in runs_of_points(ledger, runs).items():
-            found += overlaps(point_id, of_point, kills)
+            found += overlaps(point_id, of_point, kills, _settled(ledger, point_id))
             found += _good_twice(ledger, point_id, of_point)
+    return found
+
+
+def _settled(ledger: Ledger, point_id: str) -> dict[str, float]:
+    """When each job left a record of a point that no run of the job replaces."""
+    found: dict[str, float] = {}
+    for path in ledger.root.glob(f"*/{point_id}/attempt-*/record.json"):
+        record = json.loads(path.read_text())
+        if record.get("cause") not in _TRIED_AGAIN:
+            found.setdefault(record["identity"].get("job_id") or "", path.stat().st_mtime)
     return found
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from jobs.cluster.ledger import Ledger
 from tests.cluster.slurm import SlurmCluster
@@ -95,13 +96,20 @@ def runs_of_points(ledger: Ledger, runs: Sequence[Run]) -> dict[str, list[Run]]:
     return {point: sorted(of, key=lambda run: run.submitted) for point, of in found.items()}
 
 
-def overlaps(point_id: str, runs: Sequence[Run], kills: Sequence[float]) -> list[str]:
-    """Submissions of one point while an earlier job of it had not ended.
+def overlaps(
+    point_id: str,
+    runs: Sequence[Run],
+    kills: Sequence[float],
+    settled: Mapping[str, float] = MappingProxyType({}),
+) -> list[str]:
+    """Submissions of one point while an earlier job might still have run it.
 
     Args:
         point_id: The point.
         runs: Its runs, oldest first.
         kills: When the controller was killed.
+        settled: When each job left a record of the point that stands: it runs other points, or is
+            requeued, without running this one again.
     """
     found = []
     jobs = {run.job_id: [other for other in runs if other.job_id == run.job_id] for run in runs}
@@ -111,6 +119,8 @@ def overlaps(point_id: str, runs: Sequence[Run], kills: Sequence[float]) -> list
         submitted = min(run.submitted for run in later)
         ends = [run.ended for run in earlier]
         known = [end for end in ends if end is not None]
+        if settled.get(before, submitted + _SLACK_S) <= submitted:
+            continue
         if len(known) < len(ends) and forgotten(earlier, kills):
             continue
         if len(known) < len(ends) or max(known) > submitted + _SLACK_S:

@@ -78,6 +78,11 @@ class FoundSweep:
     job_folders: dict[str, Path] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
 
+    @property
+    def names(self) -> tuple[str, str]:
+        """What its jobs may be called by: the folder may have been renamed since."""
+        return self.sweep_id, self.folder.name
+
 
 def read_sweep(folder: Path) -> FoundSweep:
     """Reads everything of one sweep's folder that can be read.

@@ -9,9 +9,9 @@ from jobs.cluster.collect_log import find_sign
 from jobs.cluster.collect_points import CollectedPoint, Quote
 from jobs.cluster.collect_read import FoundAttempt, FoundSweep, Task
 from jobs.cluster.ledger import PLANNED_JOB
-from jobs.cluster.states import RUNNING, WAITING, Knowledge, TaskState, lost
+from jobs.cluster.states import RUNNING, WAITING, Knowledge, TaskState, lost, state_of
 from jobs.process import still_runs
-from jobs.record import INFRASTRUCTURE_CAUSES, Cause, Process
+from jobs.record import INFRASTRUCTURE_CAUSES, Cause, Process, Record
 
 AskStates = Callable[[list[str]], Knowledge]
 """Asks the scheduler for all of these jobs at once, as `states.ask_states` does."""
@@ -78,11 +78,11 @@ def judge(
             command=_command(sweep, latest),
         )
 
-    state = states.get(job_id) if job_id else None
+    state = state_of(job_id, sweep.names, states) if job_id else None
     waits = state is not None and state.state in WAITING
     if latest is not None and latest.record is not None:
         record = latest.record
-        if record.cause in INFRASTRUCTURE_CAUSES and waits:
+        if record.cause in INFRASTRUCTURE_CAUSES and (waits or _runs_again(state, record)):
             return point("REQUEUED", f"after {record.cause.value}", None, [])
         quotes = [Quote(piece.lines, piece.file) for piece in record.evidence]
         return point(record.outcome.value, record.reason, record.cause, quotes)
@@ -108,6 +108,13 @@ def judge(
     if sign is not None and sign.cause is not None:
         return _told_by_log(point, logs, "its job ended before it started")
     return point("PENDING", "submitted; no scheduler to ask", None, [])
+
+
+def _runs_again(state: TaskState | None, record: Record) -> bool:
+    """Whether the job runs anew since it left a record, and so comes to the point once more."""
+    if state is None or state.state not in RUNNING:
+        return False
+    return (state.restarts or 0) > record.identity.restart_count
 
 
 _Point = Callable[[str, str, Cause | None, list[Quote]], CollectedPoint]

@@ -42,7 +42,10 @@ _SQUEUE_FIELDS = (
     *("ArrayJobID", "ArrayTaskID", "JobID", "State", "RestartCnt", "TimeUsed", "NodeList"),
     *("Reason", "Name", "Comment"),
 )
-_SACCT_FIELDS = ("JobID", "JobIDRaw", "State", "ExitCode", "ElapsedRaw", "NodeList", "Reason")
+_SACCT_FIELDS = (
+    *("JobID", "JobIDRaw", "State", "ExitCode", "ElapsedRaw", "NodeList", "Reason"),
+    "JobName",
+)
 # slurmstepd ends a batch step that could not be launched with this "signal".
 _LAUNCH_SIGNAL = 53
 
@@ -60,6 +63,7 @@ class TaskState:
         elapsed_s: Seconds that it has run.
         restarts: How often it was requeued; None where only squeue could say.
         evidence: The rows that show the state, as the commands printed them.
+        names: What the job is called: its name, and where known the first word of its comment.
     """
 
     job_id: str
@@ -70,6 +74,7 @@ class TaskState:
     elapsed_s: int | None = None
     restarts: int | None = None
     evidence: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
 
     @property
     def final(self) -> bool:
@@ -179,6 +184,7 @@ def parse_squeue(text: str) -> list[QueueRow]:
             elapsed_s=seconds(used),
             restarts=count,
             evidence=(f"squeue: {'|'.join(parts[:8])}",),
+            names=(name, *comment.split()[:1]),
         )
         rows.append(QueueRow(task, name, "" if comment == "(null)" else comment))
     return rows
@@ -204,7 +210,8 @@ def parse_sacct(text: str) -> dict[str, TaskState]:
                 reason=_ended_how(state, exit_code, reason),
                 node="" if node == "None assigned" else node,
                 elapsed_s=int(elapsed) if elapsed.isdigit() else None,
-                evidence=(f"sacct: {line}",),
+                evidence=(f"sacct: {'|'.join(parts[:7])}",),
+                names=("|".join(parts[7:]),),
             )
     for job_id, word, line in steps:
         task = found.get(job_id)
@@ -244,6 +251,31 @@ def lost(job_id: str, knowledge: Knowledge) -> TaskState:
     silent = knowledge.accounting_error
     reason = f"squeue knows no job {job_id}, " + (silent or "and sacct knows none either")
     return TaskState(job_id, job_id.partition("_")[0], LOST, reason)
+
+
+def state_of(
+    job_id: str, sweeps: Iterable[str], states: Mapping[str, TaskState]
+) -> TaskState | None:
+    """The state of a sweep's job, LOST where its number is another job's by now.
+
+    A controller that was killed may have forgotten the jobs of its last seconds; it then gives
+    their numbers a second time.
+
+    Args:
+        job_id: As people type it.
+        sweeps: The sweep's names, by one of which its jobs are called.
+        states: What the scheduler said.
+
+    Returns:
+        The state; None where nothing was said.
+    """
+    state = states.get(job_id)
+    if state is None or not state.names:
+        return state
+    if not {name.rpartition(".")[0] for name in state.names}.isdisjoint(sweeps):
+        return state
+    reason = f"SLURM has given the number {job_id} to another job, {state.names[0]!r}"
+    return TaskState(job_id, state.raw_job_id, LOST, reason, evidence=state.evidence)
 
 
 def seconds(used: str) -> int | None:

@@ -21,7 +21,7 @@ from jobs.cluster.collect_read import FoundSweep, Task, read_sweep
 from jobs.cluster.collect_select import Selection
 from jobs.cluster.collect_state import AskStates, judge
 from jobs.cluster.ledger import PlannedPoint
-from jobs.cluster.states import Knowledge, TaskState, lost
+from jobs.cluster.states import Knowledge, TaskState, lost, state_of
 from jobs.files import read_json, readable_like, write_whole
 from jobs.record import INFRASTRUCTURE_CAUSES
 
@@ -206,7 +206,7 @@ def _row(
             job_logs_of[folder] = job_logs(folder)
         logs = logs_of(folder, job_logs_of[folder], point_id, task)
     point = judge(sweep, point_id, states, logs)
-    state = states.get(str(task)) if task else None
+    state = state_of(str(task), sweep.names, states) if task else None
     started = next(
         (one.started for one in reversed(sweep.attempts.get(point_id, [])) if one.started), None
     )

@@ -167,6 +167,8 @@ def test_a_second_submission_has_to_wait_for_the_end_of_the_first() -> None:
     assert overlaps("p-0", [first, run("15_0", 11.0, 20.0)], []) == []
     (line,) = overlaps("p-0", [first, run("15_0", 5.0, 20.0)], [])
     assert line == "p-0: job 15_0 was submitted before job 14_0 had ended"
+    assert overlaps("p-0", [first, run("15_0", 5.0, 20.0)], [], {"14_0": 4.0}) == []
+    assert overlaps("p-0", [first, run("15_0", 5.0, 20.0)], [], {"14_0": 6.0}) != []
     requeued = run("14_0", 12.0, 30.0)
     assert overlaps("p-0", [first, requeued], []) == []
     assert overlaps("p-0", [first, requeued, run("15_0", 13.0, 40.0)], []) != []

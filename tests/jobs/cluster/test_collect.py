@@ -108,6 +108,25 @@ def test_a_job_that_the_scheduler_forgot_is_lost_unless_it_could_not_be_asked(
     assert silent.state == "PENDING"
 
 
+def test_a_number_that_was_given_to_another_job_tells_nothing(tmp_path: Path) -> None:
+    sweep = FakeSweep.plan(tmp_path / "runs", [asked()])
+    sweep.submit("14", list(sweep.points))
+    told = []
+    for name in (f"{sweep.ledger.sweep_id}.0", "s-20260101-000000-000000.0", "wrap"):
+        task = TaskState("14", "14", "RUNNING", names=(name,))
+        knowledge = Knowledge({"14": task})
+        (point,) = collect(
+            ["latest"],
+            tmp_path / "runs",
+            tmp_path / "results",
+            ask_states=lambda jobs, known=knowledge: known,  # type: ignore[misc]
+            report=False,
+        ).points
+        told.append((point.state, point.cause))
+    assert told == [("PENDING", None), ("ERROR", "lost"), ("ERROR", "lost")]
+    assert "given the number 14 to another job, 'wrap'" in point.reason
+
+
 def test_the_exit_code_is_that_of_the_worst_outcome(tmp_path: Path) -> None:
     passed_sweep(tmp_path / "runs")
     assert gathered(tmp_path).exit_code() == 0
@@ -236,6 +255,12 @@ def test_a_requeued_point_is_not_what_its_first_attempt_left(tmp_path: Path) -> 
     lost = record("p-0000", asked(), Outcome.ERROR, cause=Cause.preempted, job_id="14")
     sweep.attempt("14", "p-0000", lost)
     assert gathered(tmp_path, job14="PENDING").points[0].state == "REQUEUED"
+    assert gathered(tmp_path, job14="RUNNING").points[0].state == "ERROR"
+    again = Knowledge({"14": TaskState("14", "14", "RUNNING", restarts=1)})
+    (point,) = collect(
+        ["latest"], tmp_path / "runs", tmp_path / "results", ask_states=lambda jobs: again
+    ).points
+    assert point.state == "REQUEUED", "its job runs anew and has not come to it yet"
     sweep.attempt("14", "p-0000", None, number=2)
     assert gathered(tmp_path, job14="RUNNING").points[0].state == "RUNNING"
 

@@ -14,7 +14,15 @@ from jobs.cluster.commands import (
     clean_environment,
     unused_variables,
 )
-from jobs.cluster.states import Knowledge, ask_states, join, lost, parse_sacct, parse_squeue
+from jobs.cluster.states import (
+    Knowledge,
+    ask_states,
+    join,
+    lost,
+    parse_sacct,
+    parse_squeue,
+    state_of,
+)
 from jobs.record import Cause
 
 SQUEUE = """\
@@ -25,21 +33,21 @@ SQUEUE = """\
 18|N/A|18|NODE_FAIL|0|0:30|n1|NodeDown|s-1.c2|s-1/2|
 """
 SACCT = """\
-14_0|15|RUNNING|0:0|90|n1|None
-14_[2-7%2]|14|PENDING|0:0|0|None assigned|None
-17|17|NODE_FAIL|0:0|12|n1|None
-20|20|CANCELLED by 1000|0:0|5|n3|None
-20.batch|20.batch|CANCELLED|0:15|5|n3|
-21|21|FAILED|1:0|3|n1|None
-21.batch|21.batch|FAILED|1:0|3|n1|
-21.0|21.0|OUT_OF_MEMORY|0:125|3|n1|
-22|22|OUT_OF_ME+|0:125|3|n1|None
-23|23|FAILED|0:53|0|n1|None
-24|24|FAILED|0:11|1|n1|None
-25|25|TIMEOUT|0:0|60|n1|None
-26|26|RUNNING|0:0|60|n1|None
-27|27|COMPLETED|0:0|60|n1|None
-27.0|27.0|OUT_OF_MEMORY|0:125|3|n1|
+14_0|15|RUNNING|0:0|90|n1|None|s-1.c0
+14_[2-7%2]|14|PENDING|0:0|0|None assigned|None|s-1.c0
+17|17|NODE_FAIL|0:0|12|n1|None|s-1.c2
+20|20|CANCELLED by 1000|0:0|5|n3|None|s-1.c2
+20.batch|20.batch|CANCELLED|0:15|5|n3||batch
+21|21|FAILED|1:0|3|n1|None|s-1.c2
+21.batch|21.batch|FAILED|1:0|3|n1||batch
+21.0|21.0|OUT_OF_MEMORY|0:125|3|n1||s-1.c2
+22|22|OUT_OF_ME+|0:125|3|n1|None|s-1.c2
+23|23|FAILED|0:53|0|n1|None|s-1.c2
+24|24|FAILED|0:11|1|n1|None|s-1.c2
+25|25|TIMEOUT|0:0|60|n1|None|s-1.c2
+26|26|RUNNING|0:0|60|n1|None|s-1.c2
+27|27|COMPLETED|0:0|60|n1|None|s-1.c2
+27.0|27.0|OUT_OF_MEMORY|0:125|3|n1||s-1.c2
 """
 
 
@@ -57,6 +65,17 @@ def test_squeue_rows_are_read_whole() -> None:
     assert rows[1].task.raw_job_id == "15"
     assert rows[1].task.elapsed_s == 93784
     assert rows[1].task.node == "n1"
+
+
+def test_a_state_counts_for_the_sweep_whose_name_the_job_has() -> None:
+    tasks = joined(SQUEUE, SACCT)
+    assert state_of("14_2", ["s-1"], tasks) is tasks["14_2"]
+    assert state_of("20", ["s-1"], tasks) is tasks["20"]
+    assert state_of("19", ["s-1"], tasks) is None
+    other = state_of("14_0", ["s-2", "renamed"], tasks)
+    assert other is not None
+    assert (other.state, other.cause) == ("LOST", Cause.lost)
+    assert other.reason == "SLURM has given the number 14_0 to another job, 's-1.c0'"
 
 
 @pytest.mark.parametrize(
