@@ -28,12 +28,16 @@ class Saved:
         baseline: The whole baseline, as it is now.
         added: Points that it did not have.
         replaced: Points whose record is another now.
+        kept: Points that it had with this very record.
+        repeated: Points left out because a newer one was asked for the same on the same GPU.
         left_out: Points of the collection that did not pass, by state.
     """
 
     baseline: Collection
     added: int
     replaced: int
+    kept: int
+    repeated: int
     left_out: dict[str, int]
 
 
@@ -59,12 +63,12 @@ def save_baseline(
         UsageError: The name is none, no point PASSED, or a record would be replaced.
     """
     folder = baseline_folder(name, results_dir)
-    good = [p for p in collection.points if p.state == "PASSED" and p.record and not p.partial]
+    good = [point for point in collection.points if _is_good(point)]
     if not good:
         raise UsageError(f"baseline must have a point that PASSED, got none in {collection.name}")
     held = load_baseline(name, results_dir).points if folder.is_dir() else []
     kept = {_key(point): point for point in held}
-    news = {_key(point): point for point in good}
+    news = {_key(point): point for point in sorted(good, key=_moment)}
     changed = [
         point for key, point in news.items() if key in kept and kept[key].record != point.record
     ]
@@ -83,7 +87,9 @@ def save_baseline(
         baseline,
         len(news.keys() - kept.keys()),
         len(changed),
-        dict(Counter(point.state for point in collection.points if point.state != "PASSED")),
+        len(news.keys() & kept.keys()) - len(changed),
+        len(good) - len(news),
+        dict(Counter(_left_out(point) for point in collection.points if not _is_good(point))),
     )
 
 
@@ -126,13 +132,31 @@ def baseline_names(results_dir: Path) -> list[str]:
     return sorted(name for name in found if _NAME.fullmatch(name))
 
 
+def _is_good(point: CollectedPoint) -> bool:
+    return point.state == "PASSED" and point.record is not None and not point.partial
+
+
+def _left_out(point: CollectedPoint) -> str:
+    if point.partial:
+        return "published elsewhere"
+    return point.state if point.state != "PASSED" else "without a record"
+
+
+def _moment(point: CollectedPoint) -> str:
+    return (point.record.finished_at or "") if point.record else ""
+
+
 def coverage(baseline: Collection) -> dict[tuple[str, str], int]:
     """How many points a baseline has for each GPU and shape."""
-    keys = [
-        (gpu_of(point) or "no GPU", str(point.asked("shape.name") or "unknown"))
-        for point in baseline.points
-    ]
+    keys = [(gpu_of(point) or "no GPU", _shape(point)) for point in baseline.points]
     return dict(sorted(Counter(keys).items()))
+
+
+def _shape(point: CollectedPoint) -> str:
+    """What a point ran; a probe is asked with a shape that it does not run."""
+    if point.asked("job") == "probe":
+        return "probe"
+    return str(point.asked("shape.name") or "unknown")
 
 
 def _key(point: CollectedPoint) -> tuple[str, str]:

@@ -21,9 +21,11 @@ from jobs.cluster.collect_store import (
 )
 from jobs.cluster.junit import junit_text
 from jobs.cluster.markdown import review_text
+from jobs.cluster.records_file import gather_records, is_records_file, load_records
 from jobs.cluster.states import TaskState
 from jobs.cluster.table import row
 from jobs.cluster.table_files import csv_text, json_text, write_parquet
+from jobs.errors import UsageError
 from jobs.files import clear_parts, private_files
 
 _LONGEST_NAME = 80
@@ -44,7 +46,8 @@ def collect(
 
     Args:
         words: Job ids in any form, `s-...`, `p-...`, `local-...`, `latest`, folders of sweeps, or
-            folders of collections, which are gathered anew from their own files.
+            folders of collections, which are gathered anew from their own files; or one file of
+            records, a line each (`docs/results/h200.jsonl`).
         runs_dir: Where sweeps lie.
         results_dir: Where collections lie.
         ask_states: Asks the scheduler, once for all jobs; None: nobody is asked.
@@ -58,8 +61,10 @@ def collect(
         RecordError: A folder's `collection.json` is damaged.
         OSError: The results cannot be written.
     """
-    selections = select(words, runs_dir)
-    if len(selections) == 1 and (selections[0].folder / STORE_NAME).is_file():
+    selections = [] if _is_file(words) else select(words, runs_dir)
+    if not selections:
+        collection = gather_records(Path(words[0]).expanduser(), results_dir)
+    elif len(selections) == 1 and (selections[0].folder / STORE_NAME).is_file():
         collection = load_collection(selections[0].folder)
     else:
         folder = results_dir / _name(selections)
@@ -88,10 +93,19 @@ def read_points(words: list[str], runs_dir: Path) -> Collection:
         UsageError: A word is no id, or means nothing that is there.
         RecordError: A folder's `collection.json` is damaged.
     """
+    if _is_file(words):
+        return load_records(Path(words[0]).expanduser())
     selections = select(words, runs_dir)
     if len(selections) == 1 and (selections[0].folder / STORE_NAME).is_file():
         return load_collection(selections[0].folder)
     return _gather(selections, None, None)
+
+
+def _is_file(words: list[str]) -> bool:
+    files = [word for word in words if is_records_file(word)]
+    if files and len(words) > 1:
+        raise UsageError(f"a file of records must be given alone, got {files[0]} and others")
+    return bool(files)
 
 
 def write_tables(collection: Collection) -> None:

@@ -213,6 +213,8 @@ def _outcome(
         words = f"{first.state} before, {second.state} now"
         fixed = Verdict.BETTER if first.state in ("FAILED", "ERROR") else Verdict.UNCLEAR
         return words, _gravest(verdicts | {fixed})
+    if first.asked("job") == second.asked("job") == "probe":
+        return "", Verdict.SAME  # what a fingerprint shows stands among the differences
     if not judged:
         return "nothing to compare: neither times nor errors", Verdict.UNCLEAR
     return "", _gravest(verdicts)

@@ -19,8 +19,9 @@ def load_side(word: str, runs_dir: Path, results_dir: Path) -> Collection:
     """Reads one side of a comparison.
 
     Args:
-        word: `baseline/NAME`, a file of published figures (`docs/results/published.json`), the
-            folder of a collection or of a sweep, a sweep id, `latest`, or a job id in any form.
+        word: `baseline/NAME`, a file of published figures (`docs/results/published.json`) or of
+            records (`docs/results/h200.jsonl`), the folder of a collection or of a sweep, a sweep
+            id, `latest`, or a job id in any form.
         runs_dir: Where sweeps lie.
         results_dir: Where collections and baselines lie.
 

@@ -102,6 +102,12 @@ def next_step(comparison: Comparison) -> str:
     return f"compare.ignore=[{ignored}] lets them differ"
 
 
+def repeated_text(count: int) -> str:
+    """That points were left out for newer ones."""
+    were = show.counted(count, "point was", "points were")
+    return f"{were} asked for again later in the same collection: the newest counts"
+
+
 def as_json(comparisons: Sequence[Comparison]) -> str:
     """The comparisons for scripts."""
     return json.dumps([_plain(one) for one in comparisons], indent=1, allow_nan=False) + "\n"
@@ -119,10 +125,16 @@ def _rows(point: ComparedPoint) -> list[Row]:
         change="",
         interval="",
         verdict=point.verdict.value,
-        note=point.pair.second.reason or point.outcome,
+        note=_why(point),
     )
     made = [_row(blank, one, point) for one in point.judged]
     return [blank, *made] if point.outcome else made
+
+
+def _why(point: ComparedPoint) -> str:
+    """Why the outcome is what it is: the reason of one that did not pass, else what is missing."""
+    second = point.pair.second
+    return second.reason if second.state != "PASSED" and second.reason else point.outcome
 
 
 def _row(blank: Row, one: Judged, point: ComparedPoint) -> Row:

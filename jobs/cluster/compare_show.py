@@ -11,7 +11,16 @@ from jobs.cluster.collect_show import table_width, without_shared
 from jobs.cluster.collect_store import write_if_changed
 from jobs.cluster.compare import Comparison
 from jobs.cluster.compare_match import Unmatched
-from jobs.cluster.compare_rows import ORDER, Row, as_json, headline, lost, next_step, rows
+from jobs.cluster.compare_rows import (
+    ORDER,
+    Row,
+    as_json,
+    headline,
+    lost,
+    next_step,
+    repeated_text,
+    rows,
+)
 from jobs.cluster.compare_verdict import CONFIDENCE
 from jobs.cluster.markdown import cell
 from jobs.cluster.report_page import render_page
@@ -32,6 +41,7 @@ MARKS = {"SLOWER": "▼", "WORSE": "▼", "UNCLEAR": "?", "FASTER": "▲", "BETT
 _MOST_ROWS = 60
 _MOST_UNMATCHED = 20
 _MOST_PAGE_ROWS = 3000
+_NOTE_CHARS = 100  # on a screen; the page has all of it
 
 
 def show(comparison: Comparison, out: Console, *, every: bool = False) -> None:
@@ -73,6 +83,8 @@ def show(comparison: Comparison, out: Console, *, every: bool = False) -> None:
         if len(lines) > _MOST_UNMATCHED:
             rest = len(lines) - _MOST_UNMATCHED
             out.print(f"only in the {side}: {rest} more reasons", markup=False, style="yellow")
+    if comparison.repeated:
+        out.print(repeated_text(comparison.repeated), markup=False)
     out.print(headline(comparison), markup=False, style="bold")
     if step := next_step(comparison):
         out.print(f"Next: {step}", markup=False, soft_wrap=True)
@@ -84,8 +96,9 @@ def _columns(told: Sequence[Row], width: int) -> tuple[dict[str, list[str]], str
 
     names = ("point", "metric", "first", "second", "change", "interval", "note")
     table = [
-        (row.label, row.metric, row.first, row.second, row.change, row.interval, row.note)
+        (row.label, row.metric, row.first, row.second, row.change, row.interval, note)
         for row in told
+        for note in (screen.short(row.note, _NOTE_CHARS),)
     ]
     columns = {
         name: [screen.harmless(words[place]) for words in table]
@@ -194,6 +207,7 @@ def page(comparison: Comparison) -> str:
         gauge=_gauge,
         lost=lost,
         next_step=next_step(comparison),
+        repeated_text=repeated_text,
         confidence=f"{100 * CONFIDENCE:.0f} %",
     )
 

@@ -68,10 +68,12 @@ def baseline(config: verbs.Baseline, call: Call) -> int:
     for word in call.ids:
         side = load_side(word, runs_dir(config), results)
         saved = save_baseline(side, str(config.name), results, replace=config.replace)
-        left = ", ".join(f"{count} {state}" for state, count in saved.left_out.items())
+        left = [f"{count} {state}" for state, count in saved.left_out.items()]
+        left += [f"{saved.kept} stored before"] if saved.kept else []
+        left += [f"{saved.repeated} older of the same"] if saved.repeated else []
         stored = f"Stored {saved.added} new and {saved.replaced} replaced"
-        of = f"of {counted(len(side.points), 'point')}{f'; left out: {left}' if left else ''}"
-        out.print(f"{stored} {of}", markup=False)
+        rest = f"; left out: {', '.join(left)}" if left else ""
+        out.print(f"{stored} of {counted(len(side.points), 'point')}{rest}", markup=False)
     made = screen.table("Baselines", "name", "GPU", "shape", "points", right=("points",))
     for name in baseline_names(results):
         for (gpu, shape), count in coverage(load_baseline(name, results)).items():

@@ -11,7 +11,8 @@ from jobs.cluster.collect_points import Collection
 from jobs.cluster.compare import compare
 from jobs.cluster.compare_load import load_side
 from jobs.errors import UsageError
-from tests.jobs.cluster.runs import run, with_state
+from tests.jobs.cluster.fake_records import asked, record
+from tests.jobs.cluster.runs import collected, run, with_state
 
 
 def test_a_baseline_is_read_back_as_it_was_stored(tmp_path: Path) -> None:
@@ -39,6 +40,26 @@ def test_what_it_has_is_replaced_only_on_request(tmp_path: Path) -> None:
     saved = save_baseline(run(scale=1.1), "b", tmp_path, replace=True)
     assert saved.replaced == 2
     assert load_baseline("b", tmp_path).points[0].record == run(scale=1.1).points[0].record
+
+
+def test_what_was_stored_and_left_out_adds_up(tmp_path: Path) -> None:
+    probes = [
+        collected(record(f"p-{day}", asked(job="probe")).model_copy(update={"finished_at": day}))
+        for day in ("2026-01-02", "2026-01-01")
+    ]
+    lost = with_state(run(), "ERROR").points
+    everything = Collection("all", [*run(lengths=(1024,)).points, *lost, *probes])
+    for added, kept in ((3, 0), (0, 3)):
+        saved = save_baseline(everything, "b", tmp_path)
+        parts = (saved.added, saved.replaced, saved.kept, saved.repeated)
+        assert parts == (added, 0, kept, 1)
+        assert saved.left_out == {"ERROR": 1}
+        assert sum(parts) + 1 == len(everything.points)
+    held = load_baseline("b", tmp_path)
+    assert [p.point_id for p in held.points if p.asked("job") == "probe"] == ["p-2026-01-02"]
+    assert coverage(held)["NVIDIA GB300", "probe"] == 1
+    (found,) = compare([held, held])
+    assert found.exit_code == 0  # two fingerprints are no doubt
 
 
 def test_gpus_stand_beside_each_other_and_are_never_mixed(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import json
 from collections.abc import Callable
@@ -51,6 +52,15 @@ def test_a_point_without_figures_shows_both_states() -> None:
     found = slower(with_state(run("second"), "ERROR", "crashed"))
     (row,) = [row for row in rows(found) if row.metric == "outcome"]
     assert (row.first, row.second, row.verdict) == ("PASSED", "ERROR crashed", "WORSE")
+
+
+def test_a_long_reason_is_cut_on_the_screen_alone() -> None:
+    ended = with_state(run("second"), "ERROR", "crashed")
+    first, *rest = ended.points
+    long = dataclasses.replace(first, reason="why " * 200)
+    (found,) = compare([run(), Collection("second", [long, *rest])])
+    assert len(printed(found)) < 1500
+    assert "why " * 200 in page(found)
 
 
 def test_nothing_but_the_unmatched_is_told_where_nothing_matches() -> None:
