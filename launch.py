@@ -21,6 +21,7 @@ from jobs.cluster.ask import Ask
 from jobs.cluster.command_line import Call, CommandLine, as_typed, parse
 from jobs.cluster.completion import FLAG_NAMES, completion, spell_choices
 from jobs.errors import JobError, UsageError
+from jobs.text import plain_text
 
 CONFIG_PATH = str(Path(__file__).resolve().parent / "conf")
 USAGE_ERROR = 2
@@ -84,13 +85,12 @@ def main(words: Sequence[str] | None = None) -> int:
     try:
         return _main(words)
     except JobError as error:
-        for line in str(error).splitlines():
-            print(f"launch.py: {line}", file=sys.stderr)
+        _tell(str(error))
         return USAGE_ERROR
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] in OWN_PACKAGES:
             raise
-        print(f"launch.py: {_not_installed(str(error.name))}", file=sys.stderr)
+        _tell(_not_installed(str(error.name)))
         return USAGE_ERROR
     except KeyboardInterrupt:
         return INTERRUPTED
@@ -99,8 +99,14 @@ def main(words: Sequence[str] | None = None) -> int:
         return 0
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        print(f"launch.py: {where}{error.strerror or error}", file=sys.stderr)
+        _tell(f"{where}{error.strerror or error}")
         return USAGE_ERROR
+
+
+def _tell(why: str) -> None:
+    """Says on stderr why nothing was done, a line each; a name in it may hold anything."""
+    for line in plain_text(why).splitlines():
+        print(f"launch.py: {line}", file=sys.stderr)
 
 
 def _not_installed(package: str) -> str:

@@ -8,12 +8,12 @@ from typing import Any
 from hypothesis import strategies as st
 
 from benchmarks.fuzz_reader import TEXT, Reader, changed_lines
-from jobs.cluster.collect_log import plain_text
 from jobs.cluster.commands import Answer
 from jobs.cluster.ids import parse_target
 from jobs.cluster.limits import parse_limits
 from jobs.cluster.states import Knowledge, join, lost, parse_sacct, parse_squeue
 from jobs.errors import UsageError
+from jobs.text import plain_text
 
 _SQUEUE = [
     "14|0|16|RUNNING|0|0:12|n1|None|s-1.0|s-1.0|",

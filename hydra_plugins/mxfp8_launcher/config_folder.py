@@ -26,11 +26,12 @@ def user_config_folder() -> Path | None:
     """
     named = os.environ.get(VARIABLE)
     if named:
-        if not Path(named).expanduser().is_dir():
+        folder = Path(os.path.expanduser(named))
+        if not folder.is_dir():
             raise UsageError(f"{VARIABLE} must name a folder, got {named}; make it or unset it")
-        return Path(named).expanduser()
+        return folder
     home = os.environ.get("XDG_CONFIG_HOME") or "~/.config"
-    folder = Path(home).expanduser() / "mxfp8-attention"
+    folder = Path(os.path.expanduser(home)) / "mxfp8-attention"
     try:
         return folder if folder.is_dir() else None
     except OSError:  # a home that may not be looked into holds no choices

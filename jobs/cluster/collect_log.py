@@ -8,6 +8,7 @@ from pathlib import Path
 
 from jobs.files import open_regular
 from jobs.record import Cause
+from jobs.text import plain_text
 
 TAIL_BYTES = 64 * 2**10
 EXCERPT_LINES = 40
@@ -28,10 +29,6 @@ _SIGNS: tuple[tuple[Cause, re.Pattern[str]], ...] = tuple(
         (Cause.exception, r"^\w*(?:Error|Exception|Interrupt)\b"),
     )
 )
-_ESCAPES = re.compile(
-    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_].*?(?:\x1b\\|\x07|$)|[@-_])|\x9b[0-?]*[ -/]*[@-~]"
-)
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 
 
 @dataclass(frozen=True)
@@ -41,21 +38,6 @@ class LogSign:
     cause: Cause | None
     line: str
     file: Path
-
-
-def plain_text(text: str) -> str:
-    """Text without terminal escapes and with other control characters made visible.
-
-    Args:
-        text: What a log or a record holds.
-
-    Returns:
-        The text; newline and tab stay, a carriage return begins a new line, as a progress bar
-        means it, and what could redraw a terminal or reverse a line's direction is shown as
-        its code.
-    """
-    bare = _ESCAPES.sub("", text).replace("\r\n", "\n").replace("\r", "\n")
-    return _CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", bare)
 
 
 def read_tail(path: Path, size_bytes: int = TAIL_BYTES) -> str:

@@ -11,6 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from jobs.cluster.collect_points import CollectedPoint, Collection, Problem
 from jobs.cluster.collect_read import check_owner
+from jobs.cluster.ledger import SweepInfo
 from jobs.errors import RecordError
 from jobs.files import MAX_TABLE_BYTES, leaves, read_bounded, read_json, write_whole
 from jobs.record import read_record
@@ -20,6 +21,8 @@ SCHEMA_VERSION = 1
 
 _POINTS = TypeAdapter(list[CollectedPoint])
 _PROBLEMS = TypeAdapter(list[Problem])
+_NAMES = TypeAdapter(list[str])
+_SWEEPS = TypeAdapter(dict[str, dict[str, Any]])
 
 
 def save_collection(collection: Collection) -> None:
@@ -68,17 +71,18 @@ def load_collection(folder: Path) -> Collection:
         held: dict[str, Any] = read_json(path, MAX_TABLE_BYTES)
         points = _POINTS.validate_python(held["points"])
         problems = _PROBLEMS.validate_python(held["problems"])
-        name, sweeps, job_ids = str(held["name"]), dict(held["sweeps"]), list(held["job_ids"])
+        sweeps = {
+            key: SweepInfo.model_validate(info).model_dump(mode="json") if info else {}
+            for key, info in _SWEEPS.validate_python(held["sweeps"]).items()
+        }
+        name, job_ids = str(held["name"]), _NAMES.validate_python(held["job_ids"])
     except OSError as error:
         raise RecordError(f"{path} cannot be read: {error.strerror}") from error
-    except (
-        ValidationError,
-        ValueError,
-        KeyError,
-        TypeError,
-        AssertionError,
-    ) as error:
-        raise RecordError(f"{path} is no collection: {error}") from error
+    except KeyError as error:
+        raise RecordError(f"{path} is no collection: it has no {error}") from error
+    except (ValueError, TypeError, AssertionError) as error:
+        first = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
+        raise RecordError(f"{path} is no collection: {first}") from error
     loaded = []
     for point in points:
         record = None

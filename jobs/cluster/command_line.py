@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,8 @@ from jobs.errors import UsageError
 DEFAULT_VERB = "run"
 MANY_VERB = "sweep"  # what `run` is with --multirun
 _HYDRA_KEYS = ("hydra.searchpath", "hydra.verbose")
+# Hydra asserts its type.
+_VERBOSE = re.compile(r"(?!null)[A-Za-z_][\w.]*|\[[A-Za-z_][\w.]*(?:,[A-Za-z_][\w.]*)*\]")
 
 
 @dataclass(frozen=True)
@@ -126,6 +129,8 @@ def _key(word: str) -> str:
             f"{key} must be left as it is: Hydra only composes here, it runs and writes nothing; "
             f"of its keys these may be set: {', '.join(_HYDRA_KEYS)}"
         )
+    if key == "hydra.verbose" and not _VERBOSE.fullmatch(value):
+        raise UsageError(f"{key} must be true, false or names of loggers, got {value}")
     return key
 
 

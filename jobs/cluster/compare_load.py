@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from jobs.cluster.baseline import FOLDER as BASELINES
@@ -31,7 +32,7 @@ def load_side(word: str, runs_dir: Path, results_dir: Path) -> Collection:
     Raises:
         UsageError: The word means nothing that is there.
     """
-    path = Path(word).expanduser()
+    path = Path(os.path.expanduser(word))
     if word.startswith(BASELINE_PREFIX) and not path.is_dir():
         return load_baseline(word.removeprefix(BASELINE_PREFIX), results_dir)
     if "/" in word and path.suffix == ".json":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -129,7 +130,7 @@ def parse_target(word: str) -> Target:
         UsageError: It is none of these; the message says what would be one.
     """
     if "/" in word:
-        return FolderTarget(Path(word).expanduser())
+        return FolderTarget(Path(os.path.expanduser(word)))
     if word == "latest":
         return LatestTarget()
     for prefix, kind in (("s-", SweepTarget), ("p-", PointTarget), ("local-", LocalTarget)):

@@ -7,8 +7,8 @@ import re
 from collections import defaultdict
 from xml.etree import ElementTree
 
-from jobs.cluster.collect_log import plain_text
 from jobs.cluster.collect_points import STATES, CollectedPoint, Collection
+from jobs.text import plain_text
 
 _FORBIDDEN = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _ELEMENTS = {"FAILED": "failure", "ERROR": "error", "UNSUPPORTED": "skipped"}

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 
-from jobs.cluster.collect_log import plain_text
 from jobs.cluster.collect_points import OUTCOMES, STATES, CollectedPoint, Collection
 from jobs.perf import perf_lines
+from jobs.text import plain_text
 
 MAX_CHARS = 60_000
 """Review sites refuse comments of 65,536 characters and more."""

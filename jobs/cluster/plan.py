@@ -214,7 +214,7 @@ def results_dir(config: Places) -> Path:
 def _folder(key: str, named: str | None, default: str) -> Path:
     if named is not None and not named.strip():
         raise UsageError(f"{key} must name a folder, got {named!r}; leave it out for {default}/")
-    return Path(named).expanduser().resolve() if named else CHECKOUT / default
+    return Path(os.path.realpath(os.path.expanduser(named))) if named else CHECKOUT / default
 
 
 def _same_point(one: PlannedPoint, other: PlannedPoint) -> str:

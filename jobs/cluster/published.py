@@ -20,6 +20,7 @@ from jobs.record import (
     Record,
     Speedup,
     Timing,
+    asked,
 )
 
 NOTE = "published, not measured here"
@@ -83,9 +84,9 @@ def load_published(path: Path) -> Collection:
 
 
 def _point(row: PublishedRow, statistic: str) -> CollectedPoint:
-    batch, seq_len = _asked(row, "batch"), _asked(row, "seq_len")
+    batch, seq_len = (asked(row.asked, f"shape.{key}") for key in ("batch", "seq_len"))
     tokens = batch * seq_len if isinstance(batch, int) and isinstance(seq_len, int) else 0
-    recipe = row.asked.get("recipe", {}).get("name", "recipe")
+    recipe = asked(row.asked, "recipe.name") or "recipe"
     arms = [
         _arm("recipe", str(recipe), row.recipe, tokens),
         _arm("bf16", "bf16", row.bf16, tokens),
@@ -126,11 +127,6 @@ def _point(row: PublishedRow, statistic: str) -> CollectedPoint:
         note=NOTE,
         partial=True,
     )
-
-
-def _asked(row: PublishedRow, key: str) -> object:
-    shape = row.asked.get("shape")
-    return shape.get(key) if isinstance(shape, dict) else None
 
 
 def _arm(name: str, precision: str, times: PublishedArm, tokens: int) -> ArmBenchmark:

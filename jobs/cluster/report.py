@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from jobs.cluster import report_text as show
-from jobs.cluster.collect_log import plain_text
 from jobs.cluster.collect_points import OUTCOMES, STATES, Collection
 from jobs.cluster.collect_store import write_if_changed
 from jobs.cluster.report_environment import NODE_COLUMNS, node_rows, provenance_rows
@@ -25,6 +24,7 @@ from jobs.cluster.report_plots_checks import accuracy_plot, nodes_plot
 from jobs.cluster.report_series import Group, finite, groups
 from jobs.cluster.report_tables import edge_rows, point_table
 from jobs.cluster.table import Value, row
+from jobs.text import plain_text
 
 REPORT_NAME = "report.html"
 _MOST_GROUPS = 4

@@ -6,9 +6,10 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from jobs.cluster.collect_log import excerpt, plain_text
+from jobs.cluster.collect_log import excerpt
 from jobs.cluster.collect_points import CollectedPoint, Collection
 from jobs.files import leaves
+from jobs.text import plain_text
 
 ORDER = ("FAILED", "ERROR", "UNSUPPORTED", "REQUEUED", "RUNNING", "PENDING", "PLANNED")
 _EXCERPT_LINES = 30

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from jobs.cluster import report_text as show
-from jobs.cluster.collect_log import plain_text
+from jobs.text import plain_text
 
 TEMPLATES = Path(__file__).parent / "templates"
 

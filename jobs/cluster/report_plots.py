@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from jobs.cluster.collect_log import plain_text
 from jobs.cluster.report_figures import (
     MARKERS,
     MUTED,
@@ -17,6 +16,7 @@ from jobs.cluster.report_figures import (
 )
 from jobs.cluster.report_series import DIRECTIONS, Group, Timed, finite
 from jobs.record import Timing
+from jobs.text import plain_text
 
 Drawn = list[tuple[float, float, float, float]]  # x, value, low, high
 _WIDTH, _HEIGHT = 3.7, 4.7  # inches; all cards of a group stand side by side

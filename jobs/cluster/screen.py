@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING
 from jobs.cluster.ledger import PlannedPoint
 from jobs.perf import claimed, perf_lines, recipe_label, shown_ms
 from jobs.record import BenchmarkResult, Check, Outcome, Record, TensorError, Validation, asked
+from jobs.text import plain_text
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -27,7 +27,6 @@ STYLES = {
     "REQUEUED": "cyan",
 }
 PIPE_WIDTH = 132
-_CONTROL = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b[@-_]|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -50,8 +49,8 @@ def say(out: Console, line: str, *, style: str | None = None) -> None:
 
 
 def harmless(text: str) -> str:
-    """Text from a log or a library, with terminal escapes and control characters taken out."""
-    return _CONTROL.sub("", text).replace("\t", "  ")
+    """Text from a log or a library as one cell takes it: nothing that a terminal obeys, no tab."""
+    return plain_text(text).replace("\t", "  ")
 
 
 def styled(outcome: str) -> Text:

@@ -1,15 +1,30 @@
-"""A console whose reader may go away: what is shown never decides what runs."""
+"""A console whose reader may go away, and which shows foreign text without obeying it."""
 
 from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterable
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
+
+from jobs.text import plain_text
 
 
 class Screen(Console):
-    """Rich's console, but a closed pipe silences it instead of ending the program."""
+    """Rich's console, but a closed pipe silences it instead of ending the program.
+
+    Whatever is printed, only rich's own escapes reach the terminal: names, reasons and lines of
+    logs come from nodes, schedulers and other people's files.
+    """
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterable[Segment]:
+        """Rich's segments, their text made plain."""
+        for text, style, control in super().render(renderable, options):
+            yield Segment(text if control else plain_text(text), style, control)
 
     def on_broken_pipe(self) -> None:
         """Sends the rest nowhere; the verb goes on, and its outcome gives the exit code."""

@@ -15,7 +15,7 @@ from rich.text import Text
 from conf.verbs import Logs, Places, Status
 from jobs.cluster import screen
 from jobs.cluster.collect_files import job_logs, logs_of
-from jobs.cluster.collect_log import plain_text, read_tail
+from jobs.cluster.collect_log import read_tail
 from jobs.cluster.collect_read import read_sweep
 from jobs.cluster.collect_select import Selection, select
 from jobs.cluster.command_line import Call
@@ -25,6 +25,7 @@ from jobs.cluster.states import ask_states
 from jobs.cluster.survey import Row, Survey, survey
 from jobs.errors import UsageError
 from jobs.files import open_regular
+from jobs.text import plain_text
 
 _COLUMNS = ("point", "job", "what", "state", "node", "elapsed", "cause", "reason")
 _STATE = _COLUMNS.index("state")

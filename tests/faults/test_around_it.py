@@ -256,7 +256,9 @@ def said_without_controller(sweep: Sweep) -> dict[str, subprocess.CompletedProce
     sweep.cluster.kill_daemon("slurmctld")
     try:
         with ThreadPoolExecutor(len(words)) as pool:
-            said = dict(zip(words, pool.map(lambda one: _typed(user, one), words.values())))
+            said = dict(
+                zip(words, pool.map(lambda one: _typed(user, one), words.values()), strict=True)
+            )
     finally:
         sweep.cluster.start_daemon("slurmctld")
         sweep.cluster.wait(lambda: _answers(sweep.cluster, "sinfo", "-h"), "slurmctld")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs.cluster.collect_log import excerpt, find_sign, plain_text
+from jobs.cluster.collect_log import excerpt, find_sign
 from jobs.record import Cause
 
 
@@ -50,23 +50,6 @@ def test_without_a_sign_the_last_line_is_shown_without_a_cause(tmp_path: Path) -
     assert sign is not None
     assert (sign.cause, sign.line) == (None, "step 2")
     assert find_sign([tmp_path / "none"]) is None
-
-
-@pytest.mark.parametrize(
-    ("raw", "shown"),
-    [
-        ("\x1b[31mred\x1b[0m", "red"),
-        ("\x1b]0;title\x07text", "text"),
-        ("\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\", "link"),
-        ("10%\r20%\r\ndone", "10%\n20%\ndone"),
-        ("a\x07b\x00c", "a\\x07b\\x00c"),
-        ("abc\u202etxt.exe", "abc\\x202etxt.exe"),
-        ("\x9b2Jgone", "gone"),
-        ("tab\tstays", "tab\tstays"),
-    ],
-)
-def test_terminal_escapes_do_nothing(raw: str, shown: str) -> None:
-    assert plain_text(raw) == shown
 
 
 def test_a_huge_log_costs_its_tail_only(tmp_path: Path) -> None:

@@ -1,0 +1,69 @@
+"""Foreign text made fit to be shown: a terminal obeys nothing of it, and a token is not told.
+
+The standard library alone: the node uses it too.
+"""
+
+from __future__ import annotations
+
+import re
+
+_ESCAPES = re.compile(
+    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_].*?(?:\x1b\\|\x07|$)|[@-_])|\x9b[0-?]*[ -/]*[@-~]"
+)
+# Control characters, what turns a line's direction around, and surrogates, which no encoding has.
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+MASK = "***"
+# A variable's name that speaks of a secret, or the words for one in a file or a flag.
+SECRET_NAME = re.compile(
+    r"TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|API_?KEY|AUTH(?!OR)"
+    r"|\b(?:password|passwd|secret|credentials?|api_?key|(?:access|auth)_?token)\b"
+)
+_NAMED = re.compile(
+    rf"(?P<name>\b[A-Za-z0-9_]*(?:{SECRET_NAME.pattern})[A-Z0-9_]*[\"']?\s*[=:]\s*)"
+    r"(?P<value>\"(?:[^\"\\]|\\.)+\"|'(?:[^'\\]|\\.)+'|[^\s,;&'\"{}\[\]]+)"
+)
+_TOKENS = re.compile(
+    r"\b(?:hf_[A-Za-z0-9]{16,}|gh[pousr]_[A-Za-z0-9]{16,}|github_pat_\w{16,}|glpat-[\w-]{16,}"
+    r"|nvapi-[\w-]{16,}|sk-[\w-]{16,}|xox[abprs]-[\w-]{10,}|AKIA[0-9A-Z]{16}|ya29\.[\w-]{16,}"
+    r"|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]+)"
+    r"|(?<=://)[^/\s:@]+:[^/\s@]+(?=@)"
+    r"|(?<=[Bb]earer )\S+"
+)
+
+
+def plain_text(text: str) -> str:
+    """Text without terminal escapes and with other control characters made visible.
+
+    Args:
+        text: What a log or a record holds.
+
+    Returns:
+        The text; newline and tab stay, a carriage return begins a new line, as a progress bar
+        means it, and what could redraw a terminal or reverse a line's direction is shown as
+        its code.
+    """
+    if _CONTROL.search(text) is None:
+        return text
+    bare = _ESCAPES.sub("", text).replace("\r\n", "\n").replace("\r", "\n")
+    return _CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", bare)
+
+
+def masked(text: str) -> str:
+    """Text in which the value of what is named a secret, or looks like a token, is not told.
+
+    Args:
+        text: A command line, a script, a plan's line, a line of a log.
+
+    Returns:
+        The same with `***` for such values; `NAME=value`, `"NAME": "value"` and
+        `scheme://user:password@host` are known, and the tokens of common services.
+    """
+    named = _NAMED.sub(_hide_value, text)
+    return _TOKENS.sub(MASK, named)
+
+
+def _hide_value(match: re.Match[str]) -> str:
+    quote = match["value"][0]
+    around = quote if quote in "\"'" else ""
+    return f"{match['name']}{around}{MASK}{around}"

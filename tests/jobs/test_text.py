@@ -1,0 +1,50 @@
+"""Foreign text is shown so that a terminal obeys nothing of it, and no token is told."""
+
+from __future__ import annotations
+
+import pytest
+
+from jobs.text import masked, plain_text
+
+
+@pytest.mark.parametrize(
+    ("raw", "shown"),
+    [
+        ("\x1b[31mred\x1b[0m", "red"),
+        ("\x1b]0;title\x07text", "text"),
+        ("\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\", "link"),
+        ("10%\r20%\r\ndone", "10%\n20%\ndone"),
+        ("a\x07b\x00c", "a\\x07b\\x00c"),
+        ("abc\u202etxt.exe", "abc\\x202etxt.exe"),
+        ("\x9b2Jgone", "gone"),
+        ("tab\tstays", "tab\tstays"),
+    ],
+)
+def test_terminal_escapes_do_nothing(raw: str, shown: str) -> None:
+    assert plain_text(raw) == shown
+
+
+def test_what_no_encoding_has_can_be_printed() -> None:
+    assert plain_text("a\ud800b").encode() == b"a\\xd800b"
+
+
+@pytest.mark.parametrize(
+    ("told", "shown"),
+    [
+        ("+cluster.env.HF_TOKEN=hunter2 gpu=h200", "+cluster.env.HF_TOKEN=*** gpu=h200"),
+        ("export WANDB_API_KEY='a b' && x", "export WANDB_API_KEY='***' && x"),
+        ('{"env": {"PASSWORD": "x\\"y", "B": "c"}}', '{"env": {"PASSWORD": "***", "B": "c"}}'),
+        ("cluster.env={MY_SECRET:abc,B:c}", "cluster.env={MY_SECRET:***,B:c}"),
+        ("curl https://me:pass@host/x", "curl https://***@host/x"),
+        ("Authorization: Bearer abc.def", "Authorization: Bearer ***"),
+        ("login hf_abcdefghijklmnopqrst now", "login *** now"),
+        ("ghp_0123456789abcdefABCD", "***"),
+        ("shape.seq_len=1024 recipe=mxfp8", "shape.seq_len=1024 recipe=mxfp8"),
+        ("12.3 tokens_per_s: 4096", "12.3 tokens_per_s: 4096"),
+        ("GIT_AUTHOR_NAME=me", "GIT_AUTHOR_NAME=me"),
+        ("mysql --password=x1", "mysql --password=***"),
+        ("s-20261201-114433-d94de2 p-0f0e", "s-20261201-114433-d94de2 p-0f0e"),
+    ],
+)
+def test_what_is_a_secret_is_not_told(told: str, shown: str) -> None:
+    assert masked(told) == shown
