@@ -10,6 +10,7 @@ from hypothesis.strategies import SearchStrategy
 
 from benchmarks.fuzz_reader import Reader, changed, changed_bytes
 from benchmarks.fuzz_text import UNSHOWN
+from jobs.cluster.asking import LAST_SEEN
 from jobs.cluster.collect import collect
 from jobs.cluster.collect_points import Collection
 from jobs.cluster.collect_read import read_sweep
@@ -22,7 +23,7 @@ from jobs.cluster.ledger import Ledger, latest, sweeps
 from jobs.cluster.published import load_published
 from jobs.cluster.report import Plots, render
 from jobs.cluster.states import Knowledge, TaskState
-from jobs.cluster.survey import LAST_SEEN, survey
+from jobs.cluster.survey import survey
 from jobs.errors import LedgerError, RecordError, UsageError
 from jobs.node.point_file import read_point_file
 from jobs.record import read_record

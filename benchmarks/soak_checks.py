@@ -11,11 +11,11 @@ from typing import Any
 from benchmarks.soak_faults import Injected
 from benchmarks.soak_plan import DUE, GOOD, Asked, act_of
 from benchmarks.soak_runs import Run, overlaps, runs_of_points
+from jobs.cluster.asking import LAST_SEEN
 from jobs.cluster.collect_points import STATES
 from jobs.cluster.ledger import PLANNED_JOB, Ledger
 from jobs.cluster.lock import LOCK
 from jobs.cluster.submit import left_behind
-from jobs.cluster.survey import LAST_SEEN
 from jobs.record import INFRASTRUCTURE_CAUSES
 from tests.cluster import stand_in_node as node
 

@@ -157,6 +157,24 @@ def read_json(path: Path, limit: int = MAX_BYTES, *, inside: Path | None = None)
 
 
 @contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A place beside a file, for a library to write; what it wrote becomes the file, whole.
+
+    Args:
+        path: The file; its folder must exist.
+
+    Yields:
+        Where to write. If the block raises, nothing stays of it.
+    """
+    part = path.with_name(f".{path.name}.{os.getpid()}{PART}")
+    try:
+        yield part
+        os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+@contextmanager
 def private_files() -> Iterator[None]:
     """While it lasts, new files are 0600 and new folders 0700, whoever writes them.
 

@@ -16,7 +16,7 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\u
 MASK = "***"
 # A variable's name that speaks of a secret, or the words for one in a file or a flag.
 SECRET_NAME = re.compile(
-    r"TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|API_?KEY|AUTH(?!OR)"
+    r"TOKEN|JWT|SECRET|PASSWORD|PASSWD|CREDENTIAL|API_?KEY|AUTH(?!OR)"
     r"|\b(?:password|passwd|secret|credentials?|api_?key|(?:access|auth)_?token)\b"
 )
 _NAMED = re.compile(

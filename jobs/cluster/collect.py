@@ -5,16 +5,19 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import re
+import time
 from pathlib import Path
 from typing import Any
 
+from jobs.cluster.asking import AskStates, ask
 from jobs.cluster.collect_files import LEDGER_FILES, copy_file, copy_job, job_logs, logs_of
 from jobs.cluster.collect_points import CollectedPoint, Collection, Problem, Quote
 from jobs.cluster.collect_read import FoundSweep, Task, read_sweep
 from jobs.cluster.collect_select import Selection, select
-from jobs.cluster.collect_state import AskStates, judge, known_states
+from jobs.cluster.collect_state import judge
 from jobs.cluster.collect_store import (
     STORE_NAME,
+    holds,
     load_collection,
     save_collection,
     write_if_changed,
@@ -118,10 +121,12 @@ def write_tables(collection: Collection) -> None:
     assert folder is not None
     rows = [row(point) for point in collection.points]
     save_collection(collection)
-    changed = write_if_changed(folder / "points.json", json_text(rows))
-    write_if_changed(folder / "points.csv", csv_text(rows))
-    if changed or not (folder / "points.parquet").is_file():
+    text = json_text(rows)
+    if not holds(folder / "points.json", text) or not (folder / "points.parquet").is_file():
+        # First: the next collection takes it for current where points.json is.
         write_parquet(rows, folder / "points.parquet")
+    write_if_changed(folder / "points.json", text)
+    write_if_changed(folder / "points.csv", csv_text(rows))
     write_if_changed(folder / "junit.xml", junit_text(collection))
     write_if_changed(folder / "review.md", review_text(collection))
 
@@ -136,7 +141,7 @@ def _gather(
         taken = [name for name in sweep.planned if selection.takes(sweep, name)]
         chosen[root] = (sweep, list(dict.fromkeys(point_ids + taken)))
     found = list(chosen.values())
-    states = _ask(found, ask_states)
+    states, notes = _ask(found, ask_states)
     points: list[CollectedPoint] = []
     problems: list[Problem] = []
     sweeps: dict[str, dict[str, Any]] = {}
@@ -148,7 +153,7 @@ def _gather(
         prefix = f"{sweep.sweep_id}/" if len(found) > 1 else ""
         problems += [Problem(prefix + problem.file, problem.what) for problem in sweep.problems]
         sweeps[sweep.sweep_id] = sweep.info.model_dump(mode="json") if sweep.info else {}
-    return Collection(_name(selections), points, folder, sweeps, problems, list(jobs))
+    return Collection(_name(selections), points, folder, sweeps, problems, list(jobs), notes)
 
 
 def _copy(
@@ -206,7 +211,7 @@ def _relative(quote: Quote, folder: Path) -> Quote:
 
 def _ask(
     found: list[tuple[FoundSweep, list[str]]], ask_states: AskStates | None
-) -> dict[str, TaskState]:
+) -> tuple[dict[str, TaskState], list[str]]:
     """Asks once for every job whose points may not have come to their end."""
     open_tasks: dict[Task, None] = {}
     for sweep, point_ids in found:
@@ -216,7 +221,8 @@ def _ask(
                 record = latest[0].record if latest else None
                 if record is None or record.cause is not None:
                     open_tasks[task] = None
-    return known_states(list(open_tasks), ask_states)
+    names = [str(task) for task in open_tasks if task.job_id.isdecimal()]
+    return ask(names, [sweep.folder for sweep, _ in found], ask_states, time.time())
 
 
 def _name(selections: list[Selection]) -> str:

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from jobs.cluster.collect_points import Problem
 from jobs.cluster.collect_read import FoundSweep, Task
-from jobs.files import PART, leaves
+from jobs.files import MAX_TABLE_BYTES, leaves, open_regular, read_bounded, replacing
+from jobs.text import masked
 
 LEDGER_FILES = ("sweep.json", "plan.jsonl", "jobs.jsonl")
 _POINT_FILES = frozenset({"point.json", "started.json", "record.json", "output.log"})
@@ -49,6 +50,9 @@ def copy_job(
 def copy_file(sweep: FoundSweep, source: Path, target: Path) -> bool:
     """Copies a regular file with its time, whole or not at all, unless it is there already.
 
+    Plans and scripts hold what a job is given; the copy, which is made to be shared, does not tell
+    the secrets among it.
+
     Args:
         sweep: Takes the problem where the file cannot be copied.
         source: A file of the sweep; a link that leaves the sweep's folder is not followed.
@@ -57,7 +61,6 @@ def copy_file(sweep: FoundSweep, source: Path, target: Path) -> bool:
     Returns:
         Whether anything was copied.
     """
-    part = target.with_name(f".{target.name}.{os.getpid()}{PART}")
     try:
         about = source.lstat()
         if stat.S_ISLNK(about.st_mode):
@@ -67,12 +70,9 @@ def copy_file(sweep: FoundSweep, source: Path, target: Path) -> bool:
         if not stat.S_ISREG(about.st_mode) or _is_same(about, target):
             return False
         target.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            shutil.copyfile(source, part)
+        with replacing(target) as part:
+            _copy(source, part, sweep.folder)
             os.utime(part, ns=(about.st_atime_ns, about.st_mtime_ns))
-            os.replace(part, target)
-        finally:
-            part.unlink(missing_ok=True)
     except OSError as error:
         where = str(source.relative_to(sweep.folder))
         problem = Problem(where, f"cannot be copied: {error.strerror}")
@@ -80,6 +80,23 @@ def copy_file(sweep: FoundSweep, source: Path, target: Path) -> bool:
             sweep.problems.append(problem)
         return False
     return True
+
+
+def _copy(source: Path, part: Path, folder: Path) -> None:
+    if _is_masked(source.name):
+        data = read_bounded(source, MAX_TABLE_BYTES, inside=folder)
+        # Bytes that are no text stay what they are.
+        text = masked(data.decode("utf-8", "surrogateescape"))
+        part.write_bytes(text.encode("utf-8", "surrogateescape"))
+    elif source.suffix == ".json":  # what is too large to be read is not worth a copy
+        part.write_bytes(read_bounded(source, inside=folder))
+    else:
+        with open_regular(source, inside=folder) as read, part.open("wb") as written:
+            shutil.copyfileobj(read, written, 2**20)
+
+
+def _is_masked(name: str) -> bool:
+    return name in LEDGER_FILES or name.endswith(".sh")
 
 
 def job_logs(folder: Path) -> list[Path]:
@@ -120,7 +137,8 @@ def _is_same(about: os.stat_result, target: Path) -> bool:
         there = target.stat()
     except FileNotFoundError:
         return False
-    return there.st_size == about.st_size and there.st_mtime_ns == about.st_mtime_ns
+    same_size = there.st_size == about.st_size or _is_masked(target.name)
+    return same_size and there.st_mtime_ns == about.st_mtime_ns
 
 
 def _files(sweep: FoundSweep, folder: Path) -> list[Path]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from jobs.files import open_regular
 from jobs.record import Cause
-from jobs.text import plain_text
+from jobs.text import masked, plain_text
 
 TAIL_BYTES = 64 * 2**10
 EXCERPT_LINES = 40
@@ -52,7 +52,7 @@ def read_tail(path: Path, size_bytes: int = TAIL_BYTES) -> str:
         return ""
     if start:
         data = data.partition(b"\n")[2]
-    return plain_text(data.decode("utf-8", errors="replace"))
+    return masked(plain_text(data.decode("utf-8", errors="replace")))
 
 
 def excerpt(path: Path, lines: int = EXCERPT_LINES) -> list[str]:

@@ -127,6 +127,7 @@ class Collection:
         sweeps: What `sweep.json` held, by sweep.
         problems: Files that could not be used.
         job_ids: The jobs whose folders were found.
+        notes: What the scheduler could not be asked as it was gathered.
     """
 
     name: str
@@ -135,6 +136,7 @@ class Collection:
     sweeps: dict[str, dict[str, Any]] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
     job_ids: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "points", named(self.points))

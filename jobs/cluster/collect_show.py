@@ -41,6 +41,8 @@ def show(collection: Collection, out: Console) -> None:
         screen.say(out, screen.short(line, 2 * out.width - 1))
     totals = ", ".join(f"{count} {name}" for name, count in collection.totals.items() if count)
     screen.say(out, totals)
+    for told in collection.notes:
+        screen.say(out, f"Note: {told}", style="yellow")
     for problem in collection.problems:
         screen.say(out, f"damaged: {problem.file}: {problem.what}", style="yellow")
     screen.say(out, f"Collected: {collection.folder}")

@@ -9,33 +9,9 @@ from jobs.cluster.collect_log import find_sign
 from jobs.cluster.collect_points import CollectedPoint, Quote
 from jobs.cluster.collect_read import FoundAttempt, FoundSweep, Task
 from jobs.cluster.ledger import PLANNED_JOB
-from jobs.cluster.states import RUNNING, WAITING, Knowledge, TaskState, lost, state_of
+from jobs.cluster.states import RUNNING, WAITING, TaskState, state_of
 from jobs.process import still_runs
 from jobs.record import INFRASTRUCTURE_CAUSES, Cause, Process, Record
-
-AskStates = Callable[[list[str]], Knowledge]
-"""Asks the scheduler for all of these jobs at once, as `states.ask_states` does."""
-
-
-def known_states(tasks: list[Task], ask_states: AskStates | None) -> dict[str, TaskState]:
-    """Asks the scheduler, once, for every task that SLURM may know.
-
-    Args:
-        tasks: Tasks whose points may not have come to their end.
-        ask_states: Who is asked; None: nobody.
-
-    Returns:
-        States by task; a task that the scheduler was asked for and does not know is LOST; one
-        that nobody could be asked for is left out.
-    """
-    names = [str(task) for task in tasks if task.job_id.isdecimal()]
-    if ask_states is None or not names:
-        return {}
-    knowledge = ask_states(names)
-    states = dict(knowledge.tasks)
-    if knowledge.queue_error is None:
-        states |= {name: lost(name, knowledge) for name in names if name not in states}
-    return states
 
 
 def judge(

@@ -99,13 +99,18 @@ def load_collection(folder: Path) -> Collection:
 
 def write_if_changed(path: Path, text: str) -> bool:
     """Writes a file whole unless it holds this text already; tells whether it wrote."""
-    try:
-        if read_bounded(path, MAX_TABLE_BYTES) == text.encode():
-            return False
-    except OSError:
-        pass
+    if holds(path, text):
+        return False
     write_whole(path, text)
     return True
+
+
+def holds(path: Path, text: str) -> bool:
+    """Whether a file is there and holds this text."""
+    try:
+        return read_bounded(path, MAX_TABLE_BYTES) == text.encode()
+    except OSError:
+        return False
 
 
 def _inside(folder: Path, name: str) -> Path:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from jobs.cluster.flags import Flag, check_together, take_flag
 from jobs.cluster.ids import looks_like_target
 from jobs.errors import UsageError
+from jobs.text import masked
 
 DEFAULT_VERB = "run"
 MANY_VERB = "sweep"  # what `run` is with --multirun
@@ -135,8 +136,8 @@ def _key(word: str) -> str:
 
 
 def as_typed(program: str, words: Sequence[str]) -> str:
-    """The command as a shell would take it again."""
-    return shlex.join(["python", program, *words])
+    """The command as a shell would take it again; secrets in it are not told, for it is shared."""
+    return masked(shlex.join(["python", program, *words]))
 
 
 def _unknown(word: str, verbs: Mapping[str, bool]) -> str:

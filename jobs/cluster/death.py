@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from jobs.files import open_regular, read_json
+from jobs.text import masked
 
 TAIL_LINES = 20
 TAIL_BYTES = 16_384
@@ -148,7 +149,7 @@ def tail(path: Path) -> tuple[list[str], int]:
     except OSError:
         return [], 0
     kept = b"".join(data.splitlines(keepends=True)[-TAIL_LINES:])
-    return kept.decode("utf-8", "replace").splitlines(), size - len(kept)
+    return masked(kept.decode("utf-8", "replace")).splitlines(), size - len(kept)
 
 
 def _cause(seen: Seen, lines: list[str], limit_s: float | None) -> tuple[str, str]:

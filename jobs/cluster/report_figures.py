@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from jobs.cluster.collect_store import write_if_changed
+from jobs.cluster.collect_store import holds, write_if_changed
+from jobs.files import replacing
 
 INK, MUTED, GRID, PAPER, GOOD, BAD = (
     "#1c2430",
@@ -150,8 +151,10 @@ def finish(figure: Any, name: str, title: str, caption: str, folder: Path) -> Pl
         figure.savefig(buffer, format="svg", metadata={"Date": None, "Title": title})
     drawn = buffer.getvalue()
     path = folder / f"{name}.png"
-    if write_if_changed(folder / f"{name}.svg", drawn) or not path.is_file():
-        figure.savefig(path, format="png", dpi=_PNG_DPI, metadata={"Software": None})
+    if not holds(folder / f"{name}.svg", drawn) or not path.is_file():
+        with replacing(path) as part:  # first: it is taken for current where the drawing is
+            figure.savefig(part, format="png", dpi=_PNG_DPI, metadata={"Software": None})
+    write_if_changed(folder / f"{name}.svg", drawn)
     return Plot(name, title, caption, _inline(drawn, name))
 
 

@@ -1,31 +1,27 @@
 """Where every point of some sweeps or jobs stands now: records first, then the scheduler.
 
-However many jobs there are, squeue and sacct are asked once each. What they last said is kept
-beside the sweep, so that a controller that is down costs age and not knowledge.
+However many jobs there are, squeue and sacct are asked once each.
 """
 
 from __future__ import annotations
 
 import contextlib
-import dataclasses
-import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+from jobs.cluster.asking import AskStates, ask
 from jobs.cluster.collect_files import job_logs, logs_of
 from jobs.cluster.collect_points import STATES, CollectedPoint
 from jobs.cluster.collect_read import FoundSweep, Task, read_sweep
 from jobs.cluster.collect_select import Selection
-from jobs.cluster.collect_state import AskStates, judge
+from jobs.cluster.collect_state import judge
 from jobs.cluster.ledger import PlannedPoint
-from jobs.cluster.states import Knowledge, TaskState, lost, state_of
-from jobs.files import read_json, readable_like, write_whole
+from jobs.cluster.states import TaskState, state_of
 from jobs.record import INFRASTRUCTURE_CAUSES
 
-LAST_SEEN = ".last_seen.json"
 UNDER_WAY = frozenset({"PENDING", "RUNNING", "REQUEUED"})
 
 
@@ -121,7 +117,7 @@ def survey(
         for task in sweep.tasks.get(name, [])[-1:]
         if task.job_id.isdecimal() and _may_change(sweep, name, task)
     ]
-    states, notes = _ask(open_tasks, list(sweeps), ask_states, clock())
+    states, notes = ask(open_tasks, list(sweeps), ask_states, clock())
     logs: dict[Path, list[Path]] = {}
     rows = [
         _row(sweep, name, states, logs, clock())
@@ -138,57 +134,6 @@ def _may_change(sweep: FoundSweep, point_id: str, task: Task | None) -> bool:
             record = attempt.record
             return record is None or record.cause in INFRASTRUCTURE_CAUSES
     return True
-
-
-def _ask(
-    names: list[str], roots: list[Path], ask_states: AskStates | None, moment: float
-) -> tuple[dict[str, TaskState], list[str]]:
-    if not names or ask_states is None:
-        return {}, []
-    knowledge = ask_states(names)
-    notes = []
-    states = dict(knowledge.tasks)
-    if knowledge.queue_error is None:
-        states |= {name: lost(name, knowledge) for name in names if name not in states}
-        for root in roots:
-            _keep(root, states, moment)
-    else:
-        kept, age_s = _kept(roots, moment)
-        states = {**kept, **{name: task for name, task in states.items() if task.final}}
-        seen = "nothing" if age_s is None else f"what was seen {_age(age_s)} ago"
-        notes.append(f"squeue does not answer ({knowledge.queue_error}): of jobs, {seen} is shown")
-    if knowledge.accounting_error is not None:
-        notes.append(_accounting_note(knowledge))
-    return states, notes
-
-
-def _accounting_note(knowledge: Knowledge) -> str:
-    said = knowledge.accounting_error or ""
-    if "disabled" in said or "not installed" in said:
-        return "this cluster keeps no accounting: ended jobs are known by their files alone"
-    return f"sacct does not answer ({said}): ended jobs are known by their files alone"
-
-
-def _keep(root: Path, states: Mapping[str, TaskState], moment: float) -> None:
-    """Keeps what was seen; a sweep that is somebody else's cannot be written, and need not."""
-    plain = {name: dataclasses.asdict(task) for name, task in states.items()}
-    with contextlib.suppress(OSError), readable_like(root):
-        write_whole(root / LAST_SEEN, json.dumps({"at": moment, "tasks": plain}) + "\n")
-
-
-def _kept(roots: list[Path], moment: float) -> tuple[dict[str, TaskState], float | None]:
-    found: dict[str, TaskState] = {}
-    oldest: float | None = None
-    for root in roots:
-        try:
-            kept = read_json(root / LAST_SEEN)
-            at = float(kept["at"])
-            for name, plain in kept["tasks"].items():
-                found[name] = TaskState(**{**plain, "evidence": tuple(plain["evidence"])})
-        except (OSError, ValueError, TypeError, KeyError, AttributeError):
-            continue
-        oldest = at if oldest is None else min(oldest, at)
-    return found, None if oldest is None else max(0.0, moment - oldest)
 
 
 def _row(
@@ -223,9 +168,3 @@ def _row(
     elif state is not None and state.final:
         elapsed = state.elapsed_s
     return Row(point, sweep.planned[point_id], node, elapsed, state)
-
-
-def _age(seconds: float) -> str:
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from jobs.cluster.table import COLUMNS, Value
+from jobs.files import replacing
 
 Rows = Sequence[dict[str, Value]]
 
@@ -33,7 +34,8 @@ def write_parquet(rows: Rows, path: Path) -> None:
     }
     schema = pyarrow.schema([(name, kinds[kind]) for name, kind in COLUMNS.items()])
     columns = {name: [_encodable(row[name]) for row in rows] for name in COLUMNS}
-    pyarrow.parquet.write_table(pyarrow.table(columns, schema=schema), path)
+    with replacing(path) as part:
+        pyarrow.parquet.write_table(pyarrow.table(columns, schema=schema), part)
 
 
 def csv_text(rows: Rows) -> str:

@@ -14,11 +14,10 @@ import torch
 from jobs.node.point_file import PointFile
 from jobs.record import Environment
 from jobs.source import SourceState, source_state
+from jobs.text import SECRET_NAME, masked
 
 _PREFIXES = ("NVTE_", "CUDA_", "CUDNN_", "CUBLAS", "SLURM_", "NCCL_", "NVIDIA_", "TORCH_")
 _NAMES = ("LD_LIBRARY_PATH", "OMP_NUM_THREADS", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF")
-# Values that grant access are no part of a result, and a record is shared.
-_SECRET_WORDS = ("TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "API_KEY", "AUTH")
 _PACKAGES = ("transformer-engine", "transformer-engine-torch", "transformer-engine-cu13")
 
 
@@ -67,17 +66,18 @@ def gather_environment(
 def recorded_variables(variables: Mapping[str, str]) -> dict[str, str]:
     """Picks the variables that can change a run; none whose name speaks of a secret.
 
+    Values that grant access are no part of a result, and a record is shared.
+
     Args:
         variables: The whole environment.
 
     Returns:
-        Name and value, in alphabetical order.
+        Name and value, in alphabetical order; what looks like a token is masked.
     """
     return {
-        name: value
+        name: masked(value)
         for name, value in sorted(variables.items())
-        if (name.startswith(_PREFIXES) or name in _NAMES)
-        and not any(word in name.upper() for word in _SECRET_WORDS)
+        if (name.startswith(_PREFIXES) or name in _NAMES) and not SECRET_NAME.search(name.upper())
     }
 
 

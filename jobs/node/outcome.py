@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 
 from jobs.record import Cause, Evidence, Outcome
+from jobs.text import masked
 from mxfp8_attention.capability import Check, Refusal
 
 EVIDENCE_LINES = 20
@@ -69,9 +70,10 @@ def end_of_exception(error: BaseException) -> End:
     Returns:
         The end, with the last lines of the traceback as evidence.
     """
-    words = f"{type(error).__name__}: {error}".strip()
+    words = masked(f"{type(error).__name__}: {error}".strip())
     reason = words.splitlines()[0]
-    lines = "".join(traceback.format_exception(error)).splitlines()[-EVIDENCE_LINES:]
+    told = masked("".join(traceback.format_exception(error)))
+    lines = told.splitlines()[-EVIDENCE_LINES:]
     evidence = (Evidence(lines=lines),)
     if any(sentence in words for sentence in _NO_ATTENTION):
         return End(Outcome.UNSUPPORTED, reason, None, evidence)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from jobs.cluster.asking import LAST_SEEN
 from jobs.cluster.ledger import Ledger
-from jobs.cluster.survey import LAST_SEEN
 from tests.cluster.launching import SlurmUser
 from tests.faults.matrix import Told
 

@@ -190,9 +190,9 @@ DOWN = {
     "plan": fault(
         Part.around,
         "slurmctld is down at plan",
-        told="refused",
+        told="PLANNED",
         quotes="the cluster cannot be asked for its limits",
-        code=2,
+        code=0,
         slow=True,
     ),
     "sweep": fault(
@@ -286,7 +286,7 @@ def test_the_controller_is_down(
     done = said_without_controller[verb]
     text = done.stdout + done.stderr
     assert "Traceback" not in text, text
-    told = "refused" if done.returncode == 2 else "RUNNING" if " RUNNING" in text else "?"
+    told = "refused" if done.returncode == 2 else "RUNNING" if " RUNNING" in text else "PLANNED"
     other = sweep.user.folder / "other"
     left = len(os.listdir(other)) if other.is_dir() else 0
     tell(Told(told, text, code=done.returncode, lost=left))

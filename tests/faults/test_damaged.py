@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from jobs.cluster.ask import Ask
+from jobs.cluster.asking import LAST_SEEN
 from jobs.cluster.ledger import Ledger
 from jobs.cluster.plan import make_plan, write_ledger
-from jobs.cluster.survey import LAST_SEEN
 from jobs.record import Cause
 from tests.conf.compositions import composed
 from tests.faults.fixtures import Tell

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from jobs.cluster.asking import LAST_SEEN
 from jobs.cluster.ledger import Ledger
-from jobs.cluster.survey import LAST_SEEN
 from tests.cluster import stand_in_node as node
 from tests.cluster.daemons import missing_requirement
 from tests.cluster.launching import FAST, SlurmUser

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+from jobs.cluster.asking import LAST_SEEN
 from jobs.cluster.collect_select import Selection
 from jobs.cluster.follow import outcome_code
 from jobs.cluster.ledger import JobLine, Ledger, PlannedPoint, SweepInfo, now
 from jobs.cluster.states import Knowledge, TaskState
-from jobs.cluster.survey import LAST_SEEN, Survey, survey
+from jobs.cluster.survey import Survey, survey
 from jobs.cluster.verb_status import as_table, duration
 from jobs.files import new_attempt, write_whole
 from jobs.record import Identity, Outcome, Record, to_json

@@ -1,0 +1,94 @@
+"""Asks the scheduler for many jobs at once, and says what it could not be asked.
+
+What squeue and sacct last said is kept beside the sweep, so that a controller that is down costs
+age and not knowledge.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from pydantic import TypeAdapter
+
+from jobs.cluster.states import LOST, Knowledge, TaskState, lost
+from jobs.files import read_json, readable_like, write_whole
+
+AskStates = Callable[[list[str]], Knowledge]
+"""Asks the scheduler for all of these jobs at once, as `states.ask_states` does."""
+
+LAST_SEEN = ".last_seen.json"
+_TASKS = TypeAdapter(dict[str, TaskState])
+
+
+def ask(
+    names: list[str], roots: Sequence[Path], ask_states: AskStates | None, moment: float
+) -> tuple[dict[str, TaskState], list[str]]:
+    """Asks once for all of these tasks.
+
+    Args:
+        names: Tasks that SLURM may know, as people type them.
+        roots: The folders of their sweeps, where what is seen is kept.
+        ask_states: Who is asked; None: nobody.
+        moment: Now, seconds since the epoch.
+
+    Returns:
+        States by task, and a note for each command that gave no answer. A task that both were
+        asked for and neither knows is LOST; one that nobody could be asked for is what it was
+        when it was last seen, or left out.
+    """
+    if not names or ask_states is None:
+        return {}, []
+    knowledge = ask_states(names)
+    notes = []
+    states = dict(knowledge.tasks)
+    if knowledge.queue_error is None:
+        states |= {name: lost(name, knowledge) for name in names if name not in states}
+        for root in roots:
+            _keep(root, states, moment)
+    else:
+        kept, age_s = _kept(roots, moment)
+        states = {**kept, **{name: task for name, task in states.items() if task.final}}
+        seen = "nothing" if age_s is None else f"what was seen {_age(age_s)} ago"
+        notes.append(f"squeue does not answer ({knowledge.queue_error}): of jobs, {seen} is shown")
+    if knowledge.accounting_error is not None:
+        notes.append(_accounting_note(knowledge))
+    return states, notes
+
+
+def _accounting_note(knowledge: Knowledge) -> str:
+    said = knowledge.accounting_error or ""
+    if "disabled" in said:
+        return "this cluster keeps no accounting: ended jobs are known by their files alone"
+    return f"sacct does not answer ({said}): ended jobs are known by their files alone"
+
+
+def _keep(root: Path, states: Mapping[str, TaskState], moment: float) -> None:
+    """Keeps what was seen; a sweep that is somebody else's cannot be written, and need not."""
+    known = {name: task for name, task in states.items() if task.state != LOST}
+    plain = {name: dataclasses.asdict(task) for name, task in known.items()}
+    with contextlib.suppress(OSError), readable_like(root):
+        write_whole(root / LAST_SEEN, json.dumps({"at": moment, "tasks": plain}) + "\n")
+
+
+def _kept(roots: Sequence[Path], moment: float) -> tuple[dict[str, TaskState], float | None]:
+    found: dict[str, TaskState] = {}
+    oldest: float | None = None
+    for root in roots:
+        try:
+            kept = read_json(root / LAST_SEEN)
+            at = float(kept["at"])
+            found |= _TASKS.validate_python(kept["tasks"])
+        except (OSError, ValueError, TypeError, KeyError, AttributeError):
+            continue
+        oldest = at if oldest is None else min(oldest, at)
+    return found, None if oldest is None else max(0.0, moment - oldest)
+
+
+def _age(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
