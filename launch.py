@@ -86,7 +86,7 @@ def main(words: Sequence[str] | None = None) -> int:
         return _main(words)
     except JobError as error:
         _tell(str(error))
-        return USAGE_ERROR
+        return error.exit_code
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] in OWN_PACKAGES:
             raise

@@ -2,7 +2,13 @@
 
 
 class JobError(Exception):
-    """Base of every error that the tool explains by itself."""
+    """Base of every error that the tool explains by itself.
+
+    Attributes:
+        exit_code: What the command ends with; 2 says that nothing was done.
+    """
+
+    exit_code = 2
 
 
 class UsageError(JobError):
@@ -11,6 +17,12 @@ class UsageError(JobError):
 
 class SubmissionError(JobError):
     """The scheduler refused a submission, or could not be reached."""
+
+
+class PartlySubmittedError(SubmissionError):
+    """A part of a sweep was submitted, and something then went wrong here."""
+
+    exit_code = 1
 
 
 class LedgerError(JobError):

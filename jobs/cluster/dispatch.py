@@ -23,7 +23,7 @@ from jobs.cluster.submit import (
     next_number,
     submit_all,
 )
-from jobs.errors import SubmissionError
+from jobs.errors import JobError, PartlySubmittedError, SubmissionError
 
 
 def submit_batches(
@@ -73,25 +73,56 @@ def _give_up(
 
 
 @contextlib.contextmanager
-def interruption_told(ledger: Ledger, places: str) -> Iterator[None]:
-    """Says what Ctrl-C has left of a submission; a sweep of which nothing was sent goes.
+def cut_short_told(ledger: Ledger, places: str, *, new: bool) -> Iterator[None]:
+    """Says what Ctrl-C or an error has left of a submission; of a new sweep nothing unsent stays.
 
     Args:
         ledger: The sweep.
         places: What the next commands must repeat.
+        new: Nothing of the sweep was ever submitted before.
+
+    Raises:
+        PartlySubmittedError: In place of an error that came after a part was submitted.
     """
+    before = len(ledger.jobs())
+    out, ids = screen.console(), ledger.sweep_id + places
     try:
         yield
     except KeyboardInterrupt:
-        out, ids = screen.console(), ledger.sweep_id + places
-        if ledger.jobs() or may_have_been_sent(ledger):
+        if _sent(ledger, before):
             screen.say(out, "\nInterrupted: what was submitted goes on, the rest was not sent.")
             screen.say(out, f"To submit the rest: python launch.py resume {ids}")
             screen.say(out, f"To end what was: python launch.py cancel {ids}")
         else:
-            forget(ledger)
-            screen.say(out, "\nInterrupted: nothing was submitted, and nothing stays.")
+            kept = "the sweep stays" if not new else "nothing stays"
+            screen.say(out, f"\nInterrupted: nothing was submitted, and {kept}.")
+            if new:
+                forget(ledger)
         raise
+    except (OSError, JobError) as error:
+        if _sent(ledger, before):
+            raise PartlySubmittedError(
+                f"{_words(error)}; what was submitted goes on; to submit the rest: "
+                f"python launch.py resume {ids}"
+            ) from error
+        if new:
+            forget(ledger)
+        raise
+    except BaseException:  # a mistake of ours: the same, and its traceback
+        if new and not _sent(ledger, before):
+            forget(ledger)
+        raise
+
+
+def _sent(ledger: Ledger, before: int) -> bool:
+    """Whether anything was submitted since, or may have been."""
+    return len(ledger.jobs()) > before or may_have_been_sent(ledger)
+
+
+def _words(error: Exception) -> str:
+    if isinstance(error, OSError):
+        return f"{error.filename}: {error.strerror}" if error.filename else str(error)
+    return str(error)
 
 
 def show_submitted(ledger: Ledger, done: Sequence[Submitted], places: str, out: Console) -> None:

@@ -160,13 +160,15 @@ def write_ledger(plan: Plan, ledger: Ledger, *, verb: str, command: str) -> None
         command: The command line, quoted for a shell.
 
     Raises:
-        LedgerError: The folder cannot be written, and was removed.
+        LedgerError: The folder cannot be written, and was removed, as after Ctrl-C.
     """
     try:
         with readable_like(ledger.root):
             _write_ledger(plan, ledger, verb, command)
-    except OSError as error:
+    except BaseException as error:
         shutil.rmtree(ledger.root, ignore_errors=True)
+        if not isinstance(error, OSError):
+            raise
         raise LedgerError(
             f"runs_dir must be a folder that can be written, got {ledger.root.parent}: "
             f"{error.strerror or error}; nothing was started"

@@ -13,7 +13,7 @@ from jobs.cluster.batches import make_batches
 from jobs.cluster.collect_read import read_sweep
 from jobs.cluster.collect_select import Selection
 from jobs.cluster.command_line import Call
-from jobs.cluster.dispatch import interruption_told, show_submitted, submit_batches
+from jobs.cluster.dispatch import cut_short_told, show_submitted, submit_batches
 from jobs.cluster.follow import follow, outcome_code
 from jobs.cluster.ledger import Ledger, PlannedPoint, Source
 from jobs.cluster.limits import ask_limits
@@ -61,7 +61,7 @@ def _submit_rest(
     ledger: Ledger, selections: Sequence[Selection], call: Call, out: Console
 ) -> bool:
     limits = ask_limits()
-    with submitting(ledger) as lock, interruption_told(ledger, call.places):
+    with submitting(ledger) as lock, cut_short_told(ledger, call.places, new=False):
         clear_parts(ledger.root)
         for line in recover(ledger, limits.name):
             screen.say(out, f"Found: {line}")

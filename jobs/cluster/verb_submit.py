@@ -10,7 +10,7 @@ from jobs.cluster.batches import Batch, Batches, cut, make_batches
 from jobs.cluster.collect_select import Selection
 from jobs.cluster.command_line import Call
 from jobs.cluster.dependency import dependency_ids, hopeless_dependency
-from jobs.cluster.dispatch import interruption_told, show_submitted, submit_batches
+from jobs.cluster.dispatch import cut_short_told, show_submitted, submit_batches
 from jobs.cluster.follow import follow, outcome_code
 from jobs.cluster.ledger import Ledger
 from jobs.cluster.limits import ClusterLimits, ask_limits
@@ -62,10 +62,10 @@ def submit(made: Plan, call: Call, limits: ClusterLimits) -> tuple[Ledger, list[
         # A name that SLURM would change is told before the plan is written.
         scripts(cut(batches, ledger.root, limits, itertools.count().__next__))
         write_ledger(made, ledger, verb=call.verb, command=call.command)
-    except (UsageError, KeyboardInterrupt):
+    except BaseException:  # nothing was submitted: nothing stays
         forget(ledger)
         raise
-    with submitting(ledger) as lock, interruption_told(ledger, call.places):
+    with submitting(ledger) as lock, cut_short_told(ledger, call.places, new=True):
         for point in made.unsupported:
             record_unsupported(point, ledger)
         done = submit_batches(ledger, batches, limits, lock, new=True)

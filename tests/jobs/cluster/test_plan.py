@@ -251,6 +251,19 @@ def test_of_a_ledger_that_cannot_be_written_nothing_stays(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_of_a_plan_whose_writing_is_interrupted_nothing_stays(
+    config: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(path: Path, _text: str) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(plan, "write_whole", interrupt)
+    made = make_plan([Ask(config, {})], SOURCE)
+    with pytest.raises(KeyboardInterrupt):
+        write_ledger(made, Ledger.create(tmp_path), verb="run", command="python launch.py")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_places_are_in_the_checkout_unless_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

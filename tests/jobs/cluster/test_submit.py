@@ -13,14 +13,15 @@ from conf.site import Cluster, Launch
 from jobs.cluster import recover as recovering
 from jobs.cluster import submit
 from jobs.cluster.batches import Batch
-from jobs.cluster.dispatch import interruption_told
+from jobs.cluster.dispatch import cut_short_told
 from jobs.cluster.ledger import Ledger, SweepInfo
 from jobs.cluster.lock import submitting
 from jobs.cluster.recover import recover
 from jobs.cluster.resources import Resources
 from jobs.cluster.script import Submission
 from jobs.cluster.submit import Submitted, left_behind, next_number, submit_all
-from jobs.errors import SubmissionError
+from jobs.errors import LedgerError, PartlySubmittedError, SubmissionError
+from jobs.files import write_whole
 
 BATCH = Batch(Resources(), Cluster(name="lab"), Launch(name="d"), (("p-1",), ("p-2",)), 10, 1.0)
 
@@ -123,7 +124,7 @@ def test_ctrl_c_between_two_submissions_says_what_was_sent(
     ledger: Ledger, sbatch: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     sbatch.write_text("#!/bin/bash\nkill -INT $PPID; sleep 0.2; echo 41\n")
-    with pytest.raises(KeyboardInterrupt), interruption_told(ledger, " runs_dir=r"):
+    with pytest.raises(KeyboardInterrupt), cut_short_told(ledger, " runs_dir=r", new=True):
         list(send(ledger, 2))
     told = capsys.readouterr().out
     assert f"python launch.py resume {ledger.sweep_id} runs_dir=r" in told
@@ -135,17 +136,67 @@ def test_ctrl_c_before_any_submission_leaves_nothing(
     ledger: Ledger, capsys: pytest.CaptureFixture[str]
 ) -> None:
     next_number(ledger)  # taken, and nothing prepared in it
-    with pytest.raises(KeyboardInterrupt), interruption_told(ledger, ""):
+    with pytest.raises(KeyboardInterrupt), cut_short_told(ledger, "", new=True):
         raise KeyboardInterrupt
     assert "nothing was submitted" in capsys.readouterr().out
     assert not ledger.root.exists()
+
+
+def test_ctrl_c_while_resuming_keeps_the_sweep(
+    ledger: Ledger, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(KeyboardInterrupt), cut_short_told(ledger, "", new=False):
+        raise KeyboardInterrupt
+    assert "nothing was submitted, and the sweep stays" in capsys.readouterr().out
+    assert ledger.root.is_dir()
+
+
+@pytest.mark.parametrize(
+    "error", [OSError(28, "No space left", "f"), LedgerError("x"), ZeroDivisionError()], ids=str
+)
+def test_an_error_before_any_submission_leaves_nothing_new(
+    ledger: Ledger, error: Exception
+) -> None:
+    with pytest.raises(type(error)), cut_short_told(ledger, "", new=False):
+        raise error
+    assert ledger.root.is_dir()
+    with pytest.raises(type(error)), cut_short_told(ledger, "", new=True):
+        raise error
+    assert not ledger.root.exists()
+
+
+def test_an_error_after_a_submission_leaves_what_resume_understands(
+    ledger: Ledger, sbatch: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sbatch.write_text("#!/bin/bash\necho 41\n")
+
+    def full(path: Path, text: str) -> None:
+        if path == ledger.root / "submissions" / "1" / "submission.json":
+            raise OSError(28, "No space left", str(path))
+        write_whole(path, text)
+
+    monkeypatch.setattr(submit, "write_whole", full)
+    with (
+        pytest.raises(PartlySubmittedError) as caught,
+        cut_short_told(ledger, " runs_dir=r", new=True),
+    ):
+        list(send(ledger, 2))
+    assert str(caught.value) == (
+        f"{ledger.root}/submissions/1/submission.json: No space left; what was submitted goes on; "
+        f"to submit the rest: python launch.py resume {ledger.sweep_id} runs_dir=r"
+    )
+    assert caught.value.exit_code == 1
+    assert [line.job_id for line in ledger.jobs()] == ["41"]
+    (ledger.sweep_json).write_text(INFO)
+    assert recover(ledger, "lab") == []
+    assert [path.name for path in (ledger.root / "submissions").iterdir()] == ["0"]
 
 
 def test_ctrl_c_keeps_a_submission_in_doubt(
     ledger: Ledger, sbatch: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     sbatch.write_text("#!/bin/bash\nkill -INT $PPID; sleep 0.2; kill -9 $$\n")
-    with pytest.raises(KeyboardInterrupt), interruption_told(ledger, ""):
+    with pytest.raises(KeyboardInterrupt), cut_short_told(ledger, "", new=True):
         list(send(ledger))
     assert f"launch.py resume {ledger.sweep_id}" in capsys.readouterr().out
     assert [path.name for path in left_behind(ledger)] == ["0"]
