@@ -70,10 +70,11 @@ def collect(
     elif len(selections) == 1 and (selections[0].folder / STORE_NAME).is_file():
         collection = load_collection(selections[0].folder)
     else:
+        found = _read(selections)
         folder = results_dir / _name(selections)
         folder.mkdir(parents=True, exist_ok=True)
         clear_parts(folder)
-        collection = _gather(selections, folder, ask_states)
+        collection = _gather(folder.name, found, folder, ask_states)
     write_tables(collection)
     if report:
         from jobs.cluster.report import write_report
@@ -101,7 +102,7 @@ def read_points(words: list[str], runs_dir: Path) -> Collection:
     selections = select(words, runs_dir)
     if len(selections) == 1 and (selections[0].folder / STORE_NAME).is_file():
         return load_collection(selections[0].folder)
-    return _gather(selections, None, None)
+    return _gather(_name(selections), _read(selections), None, None)
 
 
 def _is_file(words: list[str]) -> bool:
@@ -131,16 +132,28 @@ def write_tables(collection: Collection) -> None:
     write_if_changed(folder / "review.md", review_text(collection))
 
 
-def _gather(
-    selections: list[Selection], folder: Path | None, ask_states: AskStates | None
-) -> Collection:
+Found = list[tuple[FoundSweep, list[str]]]
+
+
+def _read(selections: list[Selection]) -> Found:
+    """Every sweep that is meant, once, and which of its points are."""
     chosen: dict[Path, tuple[FoundSweep, list[str]]] = {}
     for selection in selections:
         root = selection.folder.resolve()
         sweep, point_ids = chosen.get(root) or (read_sweep(root), [])
+        if not sweep.planned and not any((root / name).exists() for name in LEDGER_FILES):
+            raise UsageError(
+                "folder must hold a sweep, a collection or attempts of points, "
+                f"got {selection.folder}"
+            )
         taken = [name for name in sweep.planned if selection.takes(sweep, name)]
         chosen[root] = (sweep, list(dict.fromkeys(point_ids + taken)))
-    found = list(chosen.values())
+    return list(chosen.values())
+
+
+def _gather(
+    name: str, found: Found, folder: Path | None, ask_states: AskStates | None
+) -> Collection:
     states, notes = _ask(found, ask_states)
     points: list[CollectedPoint] = []
     problems: list[Problem] = []
@@ -151,9 +164,19 @@ def _gather(
         logs = {place: job_logs(place) for place in places.values()}
         points += [_point(sweep, point_id, states, places, logs, folder) for point_id in point_ids]
         prefix = f"{sweep.sweep_id}/" if len(found) > 1 else ""
-        problems += [Problem(prefix + problem.file, problem.what) for problem in sweep.problems]
+        problems += [
+            Problem(prefix + problem.file, problem.what)
+            for problem in sweep.problems
+            if not _of_others(problem, sweep, point_ids)
+        ]
         sweeps[sweep.sweep_id] = sweep.info.model_dump(mode="json") if sweep.info else {}
-    return Collection(_name(selections), points, folder, sweeps, problems, list(jobs), notes)
+    return Collection(name, points, folder, sweeps, problems, list(jobs), notes)
+
+
+def _of_others(problem: Problem, sweep: FoundSweep, point_ids: list[str]) -> bool:
+    """Whether a problem is of a point that was not asked for."""
+    others = sweep.planned.keys() & set(problem.file.split("/"))
+    return bool(others) and others.isdisjoint(point_ids)
 
 
 def _copy(
@@ -209,9 +232,7 @@ def _relative(quote: Quote, folder: Path) -> Quote:
     return Quote(quote.lines, str(Path(quote.file).relative_to(folder)))
 
 
-def _ask(
-    found: list[tuple[FoundSweep, list[str]]], ask_states: AskStates | None
-) -> tuple[dict[str, TaskState], list[str]]:
+def _ask(found: Found, ask_states: AskStates | None) -> tuple[dict[str, TaskState], list[str]]:
     """Asks once for every job whose points may not have come to their end."""
     open_tasks: dict[Task, None] = {}
     for sweep, point_ids in found:

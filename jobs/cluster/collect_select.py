@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from jobs.cluster.collect_points import PLAN_NAME
 from jobs.cluster.collect_read import FoundSweep
 from jobs.cluster.ids import (
     FolderTarget,
@@ -67,6 +68,7 @@ def _find(target: Target, word: str, runs_dir: Path) -> Selection:
     if isinstance(target, FolderTarget):
         if not target.folder.is_dir():
             raise UsageError(f"folder must exist, got {word}")
+        _refuse_many(target.folder, word)
         return Selection(target.folder)
     if isinstance(target, LatestTarget):
         try:
@@ -86,6 +88,21 @@ def _find(target: Target, word: str, runs_dir: Path) -> Selection:
         f"{what} must be of a sweep in {runs_dir}, got {word}; "
         "give the sweep's folder where it lies elsewhere"
     )
+
+
+def _refuse_many(folder: Path, word: str) -> None:
+    """A folder of sweeps is no sweep: read as one, what was planned and never ran is lost."""
+    if (folder / PLAN_NAME).exists() or (folder / "sweep.json").exists():
+        return
+    try:
+        inner = sorted(path.parent for path in folder.glob(f"*/{PLAN_NAME}"))
+    except OSError:
+        return
+    if inner:
+        raise UsageError(
+            f"folder must be one sweep's, got {word}, which holds {len(inner)}; "
+            f"for example: {inner[-1]}"
+        )
 
 
 def _may_hold(ledger: Ledger, target: JobTarget | LocalTarget | PointTarget) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 
 from jobs.cluster.collect_points import OUTCOMES, STATES, CollectedPoint, Collection
 from jobs.perf import perf_lines
@@ -13,6 +14,8 @@ MAX_CHARS = 60_000
 """Review sites refuse comments of 65,536 characters and more."""
 
 _MAX_LISTED = 40
+_MAX_COMMANDS = 4
+_MAX_DIGITS = 10
 
 
 def review_text(collection: Collection) -> str:
@@ -78,11 +81,14 @@ def _facts(environment: tuple[str, ...], points: list[CollectedPoint]) -> str:
         "Commit",
     )
     counts = Counter(point.state for point in points)
-    jobs = list(dict.fromkeys(point.job_id for point in points if point.job_id))
+    jobs = compact([point.job_id for point in points if point.job_id])
     commands = list(dict.fromkeys(point.command for point in points if point.command))
     facts = {"Job": _listed(jobs) or "none"}
     facts |= dict(zip(names, environment, strict=False))
-    facts["Command"] = "<br>".join(_code(command) for command in commands[:4]) or "unknown"
+    shown = [_code(command) for command in commands[:_MAX_COMMANDS]]
+    rest = len(commands) - len(shown)
+    shown += [f"and {rest} more, in points.csv"] if rest > 0 else []
+    facts["Command"] = "<br>".join(shown) or "unknown"
     facts["Result"] = ", ".join(f"{count} {state}" for state, count in sorted(counts.items()))
     lines = ["| | |", "|---|---|"]
     for name, value in facts.items():
@@ -143,6 +149,37 @@ def _fenced(text: str) -> str:
 
 def _longest_run(text: str) -> int:
     return max((len(run) for run in re.findall(r"`+", text)), default=0)
+
+
+def compact(job_ids: Sequence[str]) -> list[str]:
+    """Job ids as SLURM prints several of one array, `14_[0-3,7]`, in the order of the arrays.
+
+    Args:
+        job_ids: Ids of jobs or of tasks of arrays, in any order, also more than once.
+
+    Returns:
+        A word for each job.
+    """
+    tasks: dict[str, set[int]] = {}
+    for job_id in job_ids:
+        job, _, task = job_id.partition("_")
+        is_task = task.isdecimal() and len(task) < _MAX_DIGITS
+        known = tasks.setdefault(job if is_task else job_id, set())
+        known |= {int(task)} if is_task else set()
+    return [f"{job}_{_ranges(sorted(held))}" if held else job for job, held in tasks.items()]
+
+
+def _ranges(numbers: list[int]) -> str:
+    if len(numbers) == 1:
+        return str(numbers[0])
+    ends: list[list[int]] = []
+    for number in numbers:
+        if ends and number == ends[-1][1] + 1:
+            ends[-1][1] = number
+        else:
+            ends.append([number, number])
+    words = (f"{low}-{high}" if low < high else str(low) for low, high in ends)
+    return f"[{','.join(words)}]"
 
 
 def _listed(words: list[str]) -> str:

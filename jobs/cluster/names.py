@@ -92,7 +92,7 @@ def _unusual(runs: dict[int, Leaves], counts: Callable[[str], bool]) -> dict[int
     seen: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     for leaves in runs.values():
         for key, value in leaves.items():
-            seen[key, _choice(key, leaves)][json.dumps(value, default=str)] += 1
+            seen[key, _choice(key, leaves)][_same(value)] += 1
     usual = {
         place: value
         for place, values in seen.items()
@@ -106,7 +106,7 @@ def _unusual(runs: dict[int, Leaves], counts: Callable[[str], bool]) -> dict[int
             if key not in NAMED
             and key != "job"
             and counts(key)
-            and usual.get((key, _choice(key, leaves))) != json.dumps(value, default=str)
+            and usual.get((key, _choice(key, leaves))) != _same(value)
         }
         for place, leaves in runs.items()
     }
@@ -128,6 +128,12 @@ def _titles(keys: set[str]) -> dict[str, str]:
 def _last(key: str) -> str:
     """`projection` of `shape.projection`, `tolerance` of `tolerance.name`."""
     return key.removesuffix(".name").rpartition(".")[2]
+
+
+def _same(value: object) -> str:
+    """Text that is equal for equal values: JSON may hold 60 or 60.0."""
+    whole = isinstance(value, float) and value.is_integer()
+    return json.dumps(int(value) if whole else value, default=str)  # type: ignore[call-overload]
 
 
 def _word(value: object) -> str:

@@ -328,11 +328,37 @@ def test_links_that_leave_the_folder_and_special_files_are_not_read(tmp_path: Pa
     assert b"secret" not in b"".join(held for held, _ in files(collection.folder).values())
 
 
-def test_a_folder_that_is_empty_is_an_empty_collection(tmp_path: Path) -> None:
-    (tmp_path / "empty").mkdir()
-    collection = gathered(tmp_path, f"{tmp_path}/empty")
+def test_a_folder_of_something_else_is_refused_and_nothing_is_written(tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "notes.txt").write_text("mine")
+    with pytest.raises(UsageError, match="must hold a sweep, a collection or attempts of points"):
+        gathered(tmp_path, f"{tmp_path}/other")
+    assert not (tmp_path / "results").exists()
+
+
+def test_a_sweep_whose_plan_is_empty_is_an_empty_collection(tmp_path: Path) -> None:
+    sweep = passed_sweep(tmp_path / "runs")
+    (tmp_path / "left").mkdir()
+    shutil.copy(sweep.ledger.root / "sweep.json", tmp_path / "left")
+    collection = gathered(tmp_path, f"{tmp_path}/left")
     assert collection.totals["planned"] == 0
     assert collection.exit_code() == 3
+
+
+def test_a_folder_of_sweeps_is_refused_with_one_of_them(tmp_path: Path) -> None:
+    sweep = passed_sweep(tmp_path / "runs")
+    with pytest.raises(UsageError, match=f"which holds 1; for example: {sweep.ledger.root}"):
+        gathered(tmp_path, f"{tmp_path}/runs")
+
+
+def test_damage_of_a_point_that_was_not_asked_for_is_not_told(tmp_path: Path) -> None:
+    sweep = passed_sweep(tmp_path / "runs")
+    path = sweep.ledger.root / "14" / "p-0002" / "attempt-1" / "record.json"
+    path.write_text("{")
+    assert not gathered(tmp_path, "14_0").problems
+    assert [p.file for p in gathered(tmp_path, "14").problems] == [
+        "14/p-0002/attempt-1/record.json"
+    ]
 
 
 def test_a_damaged_collection_is_refused_by_name(tmp_path: Path) -> None:

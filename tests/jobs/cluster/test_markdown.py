@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from jobs.cluster.collect_points import CollectedPoint, Collection, Quote
-from jobs.cluster.markdown import MAX_CHARS, cell, review_text
+from jobs.cluster.markdown import MAX_CHARS, cell, compact, review_text
 from jobs.perf import EMULATED_NOTE
 from jobs.record import Outcome
 from tests.jobs.cluster.fake_records import asked, record
@@ -33,6 +35,22 @@ def test_the_block_holds_what_a_reviewer_asks_for() -> None:
     ):
         assert line in text
     assert "mxfp8 dsv3 b=1 s=4096 gb300\n[PERF] b=1 s=4096:" in text
+
+
+def test_tasks_of_an_array_are_one_word_as_slurm_has_it() -> None:
+    assert compact(["14_0", "14_2", "14_1", "14_7", "21", "9_3", "14_1"]) == [
+        "14_[0-2,7]",
+        "21",
+        "9_3",
+    ]
+    huge = "14_" + "9" * 5000
+    assert compact([huge, "local-3_x"]) == [huge, "local-3_x"]
+
+
+def test_commands_that_are_left_out_are_counted() -> None:
+    many = [dataclasses.replace(point(), command=f"launch {number}") for number in range(6)]
+    text = review_text(Collection("s-1", many))
+    assert "`launch 3`<br>and 2 more, in points.csv |" in text
 
 
 def test_two_cudnns_are_both_named() -> None:

@@ -52,6 +52,10 @@ def test_what_most_points_have_is_not_said() -> None:
     ]
 
 
+def test_a_number_is_the_same_with_and_without_its_point() -> None:
+    assert words_apart([asked(gpu__memory_gib=279), asked(gpu__memory_gib=279.0)]) == ["", ""]
+
+
 def test_how_long_was_measured_is_said_only_where_nothing_else_tells_two_apart() -> None:
     lengths = [asked(shape__seq_len=length, benchmark__blocks=length) for length in (1024, 2048)]
     assert words_apart(lengths) == ["", ""]

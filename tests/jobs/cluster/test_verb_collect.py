@@ -38,7 +38,7 @@ def test_the_exit_code_is_the_outcome(
 
 def test_a_folder_without_any_point_is_no_success(launcher: Launcher) -> None:
     (launcher.cwd / "empty").mkdir()
-    assert launcher("collect", "./empty", "report=false").code == 3
+    assert launcher("collect", "./empty", "report=false").code == 2
 
 
 def test_what_was_written_is_named_and_what_is_damaged_too(launcher: Launcher) -> None:
