@@ -2,7 +2,7 @@
 #
 #   make run            the main job on the default: CPU, small shape, emulated MXFP8
 #   make test           the tests
-#   make faults         the whole fault matrix, of which `make test` runs the quick rows
+#   make faults         the whole fault matrix, of which `make test` runs the quick rows, and a short soak
 #   make check          lint, format and types, as CI runs them
 #   make benchmarks     the figures of the README's table
 #   make lock           resolves the lock files anew
@@ -31,7 +31,7 @@ test: $(VENV)/.test
 	$(PYTEST) -m "not gpu and not te and not slow_fault" $(ARGS)
 
 faults: $(VENV)/.test
-	$(PYTEST) -m "not gpu and not te" tests/faults $(ARGS)
+	$(PYTEST) -m "not gpu and not te" tests/faults tests/benchmarks/test_soak.py $(ARGS)
 
 check: $(VENV)/.test
 	$(BIN)/ruff check .

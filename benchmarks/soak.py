@@ -61,6 +61,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--out", type=Path, help="where the summary is written as JSON")
     options = parser.parse_args(arguments)
     folder = Path(tempfile.mkdtemp(prefix="soak-"))
+    print(f"everything lies in {folder}", file=sys.stderr)
     summary, problems = soak(folder, options.minutes * 60, options.seed)
     text = json.dumps(summary, indent=2) + "\n"
     print(text, end="")
