@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,34 @@ class Problem:
 
     file: str
     what: str
+
+
+def plan_damage(problems: Iterable[Problem]) -> list[Problem]:
+    """Those that say that a plan could not be read whole: points may be missing without a name."""
+    return [
+        problem
+        for problem in problems
+        if problem.file.rpartition("/")[2].partition(":")[0] in (PLAN_NAME, "sweep.json")
+    ]
+
+
+def outcome_code(states: Iterable[str], *, allow_unsupported: bool, damaged: bool = False) -> int:
+    """The exit code of a verb that ends with outcomes.
+
+    Args:
+        states: Those of all points.
+        allow_unsupported: Whether UNSUPPORTED counts as passed.
+        damaged: Whether a plan could not be read whole.
+
+    Returns:
+        0 if all PASSED; 1 if one FAILED or is an ERROR; 3 if one is UNSUPPORTED or unfinished,
+        if there is none, or if the plan is damaged.
+    """
+    found = set(states)
+    if found & {"FAILED", "ERROR"}:
+        return 1
+    accepted = {"PASSED", "UNSUPPORTED"} if allow_unsupported else {"PASSED"}
+    return 0 if found and found <= accepted and not damaged else 3
 
 
 @dataclass(frozen=True)
@@ -149,18 +177,8 @@ class Collection:
             name: counts.get(name, 0) for name in OUTCOMES + STATES
         }
 
-    @property
-    def plan_damaged(self) -> bool:
-        """Whether a plan could not be read whole: points may be missing that nobody can name."""
-        files = (problem.file.rpartition("/")[2] for problem in self.problems)
-        return any(name.partition(":")[0] in (PLAN_NAME, "sweep.json") for name in files)
-
     def exit_code(self, *, allow_unsupported: bool = False) -> int:
-        """0: all PASSED; 1: some FAILED or ERROR; 3: UNSUPPORTED, unfinished, plan damaged."""
-        totals = self.totals
-        if totals["FAILED"] or totals["ERROR"]:
-            return 1
-        unfinished = sum(totals[state] for state in STATES)
-        unsupported = 0 if allow_unsupported else totals["UNSUPPORTED"]
-        incomplete = unfinished or self.plan_damaged or not self.points
-        return 3 if incomplete or unsupported else 0
+        """What `outcome_code` says of its points."""
+        states = [point.state for point in self.points]
+        damage = plan_damage(self.problems)
+        return outcome_code(states, allow_unsupported=allow_unsupported, damaged=bool(damage))

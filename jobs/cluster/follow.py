@@ -76,12 +76,3 @@ def _line(row: Row, number: int, total: int) -> Text:
     line.append_text(screen.styled(point.state))
     cause = f" ({point.cause})" if point.cause else ""
     return line.append(f"{cause}  {screen.short(screen.harmless(point.reason))}")
-
-
-def outcome_code(seen: Survey, *, allow_unsupported: bool) -> int:
-    """The exit code that the points' states give: 0, 1 or 3."""
-    states = set(seen.totals)
-    if states & {"FAILED", "ERROR"}:
-        return 1
-    accepted = {"PASSED", "UNSUPPORTED"} if allow_unsupported else {"PASSED"}
-    return 0 if states and states <= accepted else 3

@@ -7,7 +7,7 @@ import re
 from collections import defaultdict
 from xml.etree import ElementTree
 
-from jobs.cluster.collect_points import STATES, CollectedPoint, Collection
+from jobs.cluster.collect_points import STATES, CollectedPoint, Collection, plan_damage
 from jobs.text import plain_text
 
 _FORBIDDEN = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -17,19 +17,26 @@ _ELEMENTS = {"FAILED": "failure", "ERROR": "error", "UNSUPPORTED": "skipped"}
 def junit_text(collection: Collection) -> str:
     """The collection as a JUnit file: PASSED passes, UNSUPPORTED and unfinished are skipped.
 
+    A plan that could not be read whole is an error of its own: points may be missing.
+
     Args:
         collection: Any collection.
 
     Returns:
         XML text; a suite a job, whose counts add up to the file's own.
     """
+    damage = [
+        CollectedPoint(problem.file, "plan", {}, "ERROR", cause="damaged", reason=problem.what)
+        for problem in plan_damage(collection.problems)
+    ]
+    points = [*collection.points, *damage]
     suites: dict[str, list[CollectedPoint]] = defaultdict(list)
-    for point in collection.points:
+    for point in points:
         suites[point.job_id or point.sweep_id].append(point)
-    root = ElementTree.Element("testsuites", _counts(collection.name, collection.points))
-    for name, points in suites.items():
-        suite = ElementTree.SubElement(root, "testsuite", _counts(name, points))
-        for point in points:
+    root = ElementTree.Element("testsuites", _counts(collection.name, points))
+    for name, members in suites.items():
+        suite = ElementTree.SubElement(root, "testsuite", _counts(name, members))
+        for point in members:
             _case(suite, point)
     ElementTree.indent(root)
     body = ElementTree.tostring(root, encoding="unicode")

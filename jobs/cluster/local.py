@@ -140,24 +140,6 @@ def _lost(point: PlannedPoint, ledger: Ledger, job_id: str, reason: str) -> Reco
     )
 
 
-def exit_code(records: list[Record], *, allow_unsupported: bool) -> int:
-    """The exit code of a verb that ends with outcomes.
-
-    Args:
-        records: What ended.
-        allow_unsupported: Whether UNSUPPORTED counts as passed.
-
-    Returns:
-        0 if every point PASSED, 1 if one FAILED or is an ERROR, else 3.
-    """
-    outcomes = {record.outcome for record in records}
-    if outcomes & {Outcome.FAILED, Outcome.ERROR}:
-        return 1
-    if Outcome.UNSUPPORTED in outcomes and not allow_unsupported:
-        return 3
-    return 0
-
-
 def has_sbatch() -> bool:
     """Whether this machine can submit to SLURM."""
     from shutil import which

@@ -14,7 +14,13 @@ from pathlib import Path
 
 from jobs.cluster.asking import AskStates, ask
 from jobs.cluster.collect_files import job_logs, logs_of
-from jobs.cluster.collect_points import STATES, CollectedPoint
+from jobs.cluster.collect_points import (
+    STATES,
+    CollectedPoint,
+    Problem,
+    outcome_code,
+    plan_damage,
+)
 from jobs.cluster.collect_read import FoundSweep, Task, read_sweep
 from jobs.cluster.collect_select import Selection
 from jobs.cluster.collect_state import judge
@@ -81,6 +87,16 @@ class Survey:
         for row in self.rows:
             counts[row.point.state] = counts.get(row.point.state, 0) + 1
         return counts
+
+    @property
+    def damage(self) -> list[Problem]:
+        """What says that a plan could not be read whole."""
+        return plan_damage(problem for sweep in self.sweeps for problem in sweep.problems)
+
+    def exit_code(self, *, allow_unsupported: bool) -> int:
+        """What `outcome_code` says of its points."""
+        damaged = bool(self.damage)
+        return outcome_code(self.totals, allow_unsupported=allow_unsupported, damaged=damaged)
 
     @property
     def under_way(self) -> bool:

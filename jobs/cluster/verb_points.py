@@ -9,9 +9,10 @@ from conf.choices import Scheduler
 from conf.verbs import Run
 from jobs.cluster import screen
 from jobs.cluster.ask import Ask
+from jobs.cluster.collect_points import outcome_code
 from jobs.cluster.command_line import Call
 from jobs.cluster.ledger import Ledger, PlannedPoint
-from jobs.cluster.local import exit_code, has_sbatch, run_plan
+from jobs.cluster.local import has_sbatch, run_plan
 from jobs.cluster.lock import submitting
 from jobs.cluster.plan import Plan, make_plan, write_ledger
 from jobs.cluster.share import new_ledger
@@ -95,8 +96,8 @@ def run_here(made: Plan, ledger: Ledger, call: Call) -> int:
         screen.show_points(ended, out)
         screen.say(out, screen.common(made.points))
     _show_next(ledger, call, out)
-    records = [record for _, record in ended]
-    return exit_code(records, allow_unsupported=config.allow_unsupported)
+    states = [record.outcome.value for _, record in ended]
+    return outcome_code(states, allow_unsupported=config.allow_unsupported)
 
 
 def _show_left(count: int, ledger: Ledger, call: Call, out: Console) -> None:

@@ -14,7 +14,7 @@ from jobs.cluster.collect_read import read_sweep
 from jobs.cluster.collect_select import Selection
 from jobs.cluster.command_line import Call
 from jobs.cluster.dispatch import cut_short_told, show_submitted, submit_batches
-from jobs.cluster.follow import follow, outcome_code
+from jobs.cluster.follow import follow
 from jobs.cluster.ledger import Ledger, PlannedPoint, Source
 from jobs.cluster.limits import ask_limits
 from jobs.cluster.local import record_unsupported
@@ -22,7 +22,7 @@ from jobs.cluster.lock import submitting
 from jobs.cluster.plan import Plan, point_id, site_of
 from jobs.cluster.recover import recover
 from jobs.cluster.source import source_of
-from jobs.cluster.survey import Row
+from jobs.cluster.survey import Row, Survey
 from jobs.cluster.verb_points import run_here, start
 from jobs.cluster.verb_status import look, named, selected
 from jobs.errors import SubmissionError, UsageError
@@ -54,7 +54,7 @@ def resume(config: Resume, call: Call) -> int:
     if not config.wait:
         return 1 if refused else 0
     seen = follow(selections, named(selections, call), out)
-    return outcome_code(seen, allow_unsupported=config.allow_unsupported)
+    return seen.exit_code(allow_unsupported=config.allow_unsupported)
 
 
 def _submit_rest(
@@ -97,12 +97,19 @@ def _resume_here(
     with submitting(ledger):  # nobody else runs it: what has not ended never will
         clear_parts(ledger.root)
         seen = look(selections)
+    _show_damage(seen, screen.console())
     rest = tuple(row.planned for row in seen.rows if needs_run(row) or not row.finished)
     if not rest:
         screen.console().print("Nothing to run: every point has a good record.")
-        return outcome_code(seen, allow_unsupported=config.allow_unsupported)
+        return seen.exit_code(allow_unsupported=config.allow_unsupported)
     made = Plan(rest, Run(allow_unsupported=config.allow_unsupported), source_of())
-    return run_here(made, ledger, call)
+    return run_here(made, ledger, call) or (3 if seen.damage else 0)
+
+
+def _show_damage(seen: Survey, out: Console) -> None:
+    """Names a plan that has lost points: they are run no more."""
+    for problem in seen.damage:
+        screen.say(out, f"damaged: {problem.file}: {problem.what}", style="yellow")
 
 
 def _show_changed_code(ledger: Ledger, out: Console) -> None:

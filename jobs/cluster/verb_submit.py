@@ -11,7 +11,7 @@ from jobs.cluster.collect_select import Selection
 from jobs.cluster.command_line import Call
 from jobs.cluster.dependency import dependency_ids, hopeless_dependency
 from jobs.cluster.dispatch import cut_short_told, show_submitted, submit_batches
-from jobs.cluster.follow import follow, outcome_code
+from jobs.cluster.follow import follow
 from jobs.cluster.ledger import Ledger
 from jobs.cluster.limits import ClusterLimits, ask_limits
 from jobs.cluster.local import record_unsupported
@@ -49,7 +49,7 @@ def submit_plan(made: Plan, call: Call) -> int:
     ids = ledger.sweep_id + call.places
     retry = retrying(ledger, config.launch.retries, out)
     seen = follow([Selection(ledger.root)], ids, out, retry)
-    return outcome_code(seen, allow_unsupported=config.allow_unsupported)
+    return seen.exit_code(allow_unsupported=config.allow_unsupported)
 
 
 def submit(made: Plan, call: Call, limits: ClusterLimits) -> tuple[Ledger, list[Submitted]]:

@@ -6,7 +6,14 @@ from xml.etree import ElementTree
 
 import pytest
 
-from jobs.cluster.collect_points import OUTCOMES, STATES, CollectedPoint, Collection, Quote
+from jobs.cluster.collect_points import (
+    OUTCOMES,
+    STATES,
+    CollectedPoint,
+    Collection,
+    Problem,
+    Quote,
+)
 from jobs.cluster.junit import junit_text
 from tests.jobs.cluster.fake_records import asked
 
@@ -25,6 +32,17 @@ def test_every_point_is_one_case_and_the_counts_add_up() -> None:
     for name in ("tests", "failures", "errors", "skipped"):
         assert int(root.attrib[name]) == sum(int(suite.attrib[name]) for suite in root)
     assert [suite.attrib["name"] for suite in root] == ["14_0", "15"]
+
+
+def test_a_damaged_plan_is_an_error_of_its_own() -> None:
+    problems = [Problem("s-1/plan.jsonl:3", "is damaged: x"), Problem("14/x/record.json", "y")]
+    text = junit_text(Collection("c", [point("PASSED")], problems=problems))
+    root = ElementTree.fromstring(text)
+    assert (root.attrib["tests"], root.attrib["errors"]) == ("2", "1")
+    (error,) = root.findall(".//error")
+    assert error.attrib == {"type": "damaged", "message": "is damaged: x"}
+    (name,) = (case.attrib["name"] for case in root.findall("testsuite[@name='plan']/testcase"))
+    assert name == "s-1/plan.jsonl:3 [s-1/plan.jsonl:3]"
 
 
 @pytest.mark.parametrize(

@@ -13,10 +13,10 @@ from conf.verbs import Run
 from jobs.cluster import local
 from jobs.cluster.ask import Ask
 from jobs.cluster.ledger import PLANNED_JOB, Ledger, PlannedPoint, Source
-from jobs.cluster.local import exit_code, has_sbatch, run_plan
+from jobs.cluster.local import has_sbatch, run_plan
 from jobs.cluster.plan import Plan, make_plan, write_ledger
 from jobs.errors import LedgerError
-from jobs.record import Cause, Identity, Outcome, Record
+from jobs.record import Cause, Outcome, Record
 from tests.conf.compositions import composed
 from tests.fake_node import install
 
@@ -102,27 +102,6 @@ def test_nothing_starts_where_the_job_cannot_be_noted(tmp_path: Path) -> None:
     with pytest.raises(LedgerError, match=r"jobs\.jsonl cannot be written: .*; nothing"):
         run_plan(plan, ledger, lambda *_: None)
     assert not list(ledger.root.glob("local-*"))
-
-
-@pytest.mark.parametrize(
-    ("outcomes", "code", "allowing"),
-    [
-        ([P], 0, 0),
-        ([P, P], 0, 0),
-        ([P, U], 3, 0),
-        ([U], 3, 0),
-        ([U, F], 1, 1),
-        ([P, E], 1, 1),
-        ([F], 1, 1),
-    ],
-    ids=str,
-)
-def test_the_exit_code_tells_the_worst(outcomes: list[Outcome], code: int, allowing: int) -> None:
-    records = [
-        Record(identity=Identity(point_id="p"), config={}, outcome=outcome) for outcome in outcomes
-    ]
-    assert exit_code(records, allow_unsupported=False) == code
-    assert exit_code(records, allow_unsupported=True) == allowing
 
 
 def test_sbatch_is_looked_for_in_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ from jobs.cluster.lock import submitting
 from jobs.errors import SubmissionError
 from tests.cluster import stand_in_node as node
 from tests.cluster.launching import FAST, ROOT, install_stand_in
+from tests.fake_node import install
 from tests.launcher import Launcher
 
 
@@ -81,3 +82,17 @@ def test_status_and_cancel_of_what_ran_here(launcher: Launcher, tmp_path: Path) 
     }
     assert "Nothing to cancel" in launcher("cancel", "latest").out
     assert launcher("status", "watch=true").code == 0
+
+
+def test_a_plan_that_lost_points_is_told_and_never_ends_with_0(
+    launcher: Launcher, tmp_path: Path
+) -> None:
+    python = f"cluster.python={install(tmp_path)}"
+    assert launcher("sweep", "shape.seq_len=128,256", python).code == 0
+    ledger = launcher.ledger()
+    first, _ = ledger.plan_jsonl.read_text().splitlines(keepends=True)
+    ledger.plan_jsonl.write_text(first)
+    resumed = launcher("resume")
+    assert resumed.code == 3
+    said = "damaged: plan.jsonl: plans 1 points, but sweep.json says points: 2"
+    assert said in resumed.out.splitlines()

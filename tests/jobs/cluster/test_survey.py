@@ -7,7 +7,6 @@ from pathlib import Path
 
 from jobs.cluster.asking import LAST_SEEN
 from jobs.cluster.collect_select import Selection
-from jobs.cluster.follow import outcome_code
 from jobs.cluster.ledger import JobLine, Ledger, PlannedPoint, SweepInfo, now
 from jobs.cluster.states import Knowledge, TaskState
 from jobs.cluster.survey import Survey, survey
@@ -118,10 +117,23 @@ def test_the_exit_code_follows_from_all_points(tmp_path: Path) -> None:
     for point_id in ("p-0", "p-1"):
         sweep.record(point_id, Outcome.PASSED)
     sweep.answer = knows(t2="PENDING")
-    assert outcome_code(sweep.look(), allow_unsupported=False) == 3
+    assert sweep.look().exit_code(allow_unsupported=False) == 3
     sweep.record("p-2", Outcome.UNSUPPORTED)
-    assert outcome_code(sweep.look(), allow_unsupported=False) == 3
-    assert outcome_code(sweep.look(), allow_unsupported=True) == 0
+    assert sweep.look().exit_code(allow_unsupported=False) == 3
+    assert sweep.look().exit_code(allow_unsupported=True) == 0
+
+
+def test_a_plan_that_lost_points_never_ends_with_0(tmp_path: Path) -> None:
+    sweep = Sweep(tmp_path)
+    for point_id in ("p-0", "p-1", "p-2"):
+        sweep.record(point_id, Outcome.PASSED)
+    assert sweep.look().exit_code(allow_unsupported=False) == 0
+    lines = sweep.ledger.plan_jsonl.read_text().splitlines(keepends=True)
+    sweep.ledger.plan_jsonl.write_text("".join(lines[:2]))
+    seen = sweep.look()
+    assert seen.totals == {"PASSED": 3}  # its record still tells of the third
+    assert seen.exit_code(allow_unsupported=True) == 3
+    assert [problem.file for problem in seen.damage] == ["plan.jsonl"]
 
 
 def test_durations_are_read_at_a_glance() -> None:
