@@ -25,10 +25,15 @@ MAX_TABLE_BYTES = 256 * 2**20
 PART = ".part"
 """How the name of a file ends that is not whole yet; it begins with a dot."""
 _DEAD_AFTER_S = 3600.0
+_SPARE = f".spare{PART}"
+_SPARE_BYTES = 2**18  # more than twice what the longest record of a GPU needed
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 def write_whole(path: Path, text: str) -> None:
     """Writes a file so that a reader sees all of it or none, also after a crash.
+
+    On a full disk the folder's spare is given up for it.
 
     Args:
         path: The file; its folder must exist. An existing file is replaced.
@@ -37,6 +42,36 @@ def write_whole(path: Path, text: str) -> None:
     Raises:
         OSError: The folder is missing or full; no partial file stays.
     """
+    try:
+        _write_whole(path, text)
+    except OSError as error:
+        if error.errno not in _FULL or not give_up_spare(path.parent):
+            raise
+        _write_whole(path, text)
+
+
+def keep_spare(folder: Path) -> None:
+    """Takes some space on the disk, so that what a folder is for can be written when it is full.
+
+    Where it cannot be had nothing happens: there will be none to give up.
+    """
+    spare = folder / _SPARE
+    try:
+        spare.write_bytes(os.urandom(_SPARE_BYTES))  # some disks keep no zeros
+    except OSError:
+        give_up_spare(folder)
+
+
+def give_up_spare(folder: Path) -> bool:
+    """Gives the space back; whether there was any."""
+    try:
+        (folder / _SPARE).unlink()
+    except OSError:
+        return False
+    return True
+
+
+def _write_whole(path: Path, text: str) -> None:
     name = path.parent / f".{path.name}.{secrets.token_hex(6)}{PART}"
     # Not by tempfile: the umask says who may read it, as for every other file.
     descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)

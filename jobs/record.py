@@ -49,12 +49,20 @@ class Cause(Enum):
     cancelled = "cancelled"
     launch_failed = "launch_failed"
     container_failed = "container_failed"
+    storage = "storage"
     submit_rejected = "submit_rejected"
     lost = "lost"
 
 
 INFRASTRUCTURE_CAUSES = frozenset(
-    {Cause.node_fail, Cause.preempted, Cause.launch_failed, Cause.container_failed, Cause.lost}
+    {
+        Cause.node_fail,
+        Cause.preempted,
+        Cause.launch_failed,
+        Cause.container_failed,
+        Cause.storage,
+        Cause.lost,
+    }
 )
 
 

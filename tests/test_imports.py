@@ -19,7 +19,10 @@ ROOT = Path(__file__).parents[1]
 LAYERS = ("conf", "mxfp8_attention", "jobs.record", "jobs.node", "jobs.cluster", "launch")
 # Hydra's side of conf and of the planner: only launch.py imports it.
 PLUGINS = "hydra_plugins"
-SHARED = {"jobs", "jobs.errors", "jobs.files", "jobs.log_pipe", "jobs.perf", "jobs.text"}
+SHARED = {
+    *("jobs", "jobs.errors", "jobs.files", "jobs.log_pipe", "jobs.perf", "jobs.text"),
+    "jobs.words",
+}
 LOGIN_ONLY = {"hydra", "omegaconf", "submitit", "rich"}
 LAZY = {"transformer_engine", "matplotlib"}
 

@@ -16,6 +16,7 @@ EXCERPT_LINES = 40
 _SIGNS: tuple[tuple[Cause, re.Pattern[str]], ...] = tuple(
     (cause, re.compile(pattern))
     for cause, pattern in (
+        (Cause.lost, r"no record of \S+ could be written"),
         (Cause.timeout, r"CANCELLED AT .* DUE TO TIME LIMIT"),
         (Cause.preempted, r"CANCELLED AT .* DUE TO PREEMPTION"),
         (Cause.node_fail, r"CANCELLED AT .* DUE TO NODE FAILURE|Node failure on"),
@@ -29,6 +30,7 @@ _SIGNS: tuple[tuple[Cause, re.Pattern[str]], ...] = tuple(
         (Cause.exception, r"^\w*(?:Error|Exception|Interrupt)\b"),
     )
 )
+_UNWRITTEN = re.compile(r"no record of (\S+) could be written")
 
 
 @dataclass(frozen=True)
@@ -60,11 +62,12 @@ def excerpt(path: Path, lines: int = EXCERPT_LINES) -> list[str]:
     return [line.rstrip() for line in read_tail(path).splitlines() if line.strip()][-lines:]
 
 
-def find_sign(logs: list[Path]) -> LogSign | None:
+def find_sign(logs: list[Path], point_id: str | None = None) -> LogSign | None:
     """The line that shows why a job ended.
 
     Args:
         logs: Files to look into, the most telling first.
+        point_id: The point that is asked for; lines on the record of another do not count.
 
     Returns:
         The last line of the gravest kind that any of them holds; where none is known, the last
@@ -74,6 +77,9 @@ def find_sign(logs: list[Path]) -> LogSign | None:
     last: LogSign | None = None
     for path in logs:
         for line in excerpt(path, lines=2000):
+            unwritten = _UNWRITTEN.search(line)
+            if unwritten is not None and unwritten[1] != point_id:
+                continue
             rank = next((i for i, (_, sign) in enumerate(_SIGNS) if sign.search(line)), None)
             if rank is not None:
                 found.append((rank, LogSign(_SIGNS[rank][0], line.strip(), path)))

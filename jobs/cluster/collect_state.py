@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
-from jobs.cluster.collect_log import find_sign
+from jobs.cluster.collect_log import LogSign, find_sign
 from jobs.cluster.collect_points import CollectedPoint, Quote
 from jobs.cluster.collect_read import FoundAttempt, FoundSweep, Task
 from jobs.cluster.ledger import PLANNED_JOB
@@ -35,6 +36,8 @@ def judge(
     if latest is not None and tasks and tasks[-1].job_id != latest.job_folder:
         latest = None  # submitted anew: what the older job left no longer counts
     job_id = _job_of(latest, tasks)
+
+    find = partial(find_sign, logs, point_id)
 
     def point(
         state: str, reason: str, cause: Cause | None, evidence: list[Quote]
@@ -72,17 +75,17 @@ def judge(
             return point("PENDING", "its job runs and has not come to it yet", None, [])
         return point("RUNNING", state.reason, None, [])
     if state is not None:
-        return _ended_without_record(point, logs, state)
+        return _ended_without_record(point, find, state)
     runner = sweep.runners.get(tasks[-1].job_id) if tasks else None
     if latest is not None:
-        return _started_without_scheduler(point, latest, runner, logs)
+        return _started_without_scheduler(point, latest, runner, find)
     if job_id is None:
         return point("PLANNED", "not submitted", None, [])
     if runner is not None:
         return _not_started_here(point, runner, sweep.sweep_id)
-    sign = find_sign(logs)
+    sign = find()
     if sign is not None and sign.cause is not None:
-        return _told_by_log(point, logs, "its job ended before it started")
+        return _told_by_log(point, find, "its job ended before it started")
     return point("PENDING", "submitted; no scheduler to ask", None, [])
 
 
@@ -94,10 +97,11 @@ def _runs_again(state: TaskState | None, record: Record) -> bool:
 
 
 _Point = Callable[[str, str, Cause | None, list[Quote]], CollectedPoint]
+_Find = Callable[[], LogSign | None]
 
 
-def _ended_without_record(point: _Point, logs: list[Path], state: TaskState) -> CollectedPoint:
-    sign = find_sign(logs)
+def _ended_without_record(point: _Point, find: _Find, state: TaskState) -> CollectedPoint:
+    sign = find()
     quotes = [Quote([sign.line], str(sign.file))] if sign else []
     quotes += [Quote(list(state.evidence))] if state.evidence else []
     told = sign.cause if sign else None
@@ -106,23 +110,23 @@ def _ended_without_record(point: _Point, logs: list[Path], state: TaskState) -> 
     return point("ERROR", f"{how}; no record was left", cause or Cause.lost, quotes)
 
 
-def _told_by_log(point: _Point, logs: list[Path], reason: str) -> CollectedPoint:
-    sign = find_sign(logs)
+def _told_by_log(point: _Point, find: _Find, reason: str) -> CollectedPoint:
+    sign = find()
     quotes = [Quote([sign.line], str(sign.file))] if sign else []
     cause = (sign.cause if sign else None) or Cause.lost
     return point("ERROR", f"{reason}; no record was left", cause, quotes)
 
 
 def _started_without_scheduler(
-    point: _Point, attempt: FoundAttempt, runner: Process | None, logs: list[Path]
+    point: _Point, attempt: FoundAttempt, runner: Process | None, find: _Find
 ) -> CollectedPoint:
-    sign = find_sign(logs)
+    sign = find()
     if sign is not None and sign.cause not in (None, Cause.exception):
-        return _told_by_log(point, logs, "its log tells how it ended")
+        return _told_by_log(point, find, "its log tells how it ended")
     known = [process for process in (attempt.started, runner) if process is not None]
     answers = [still_runs(process) for process in known]
     if known and not any(answer in (True, None) for answer in answers):
-        return _told_by_log(point, logs, "its process is gone")
+        return _told_by_log(point, find, "its process is gone")
     if True in answers:
         return point("RUNNING", "", None, [])
     since = f"started {attempt.started.started_at}" if attempt.started else "begun"

@@ -16,18 +16,10 @@ from typing import Any
 
 from jobs.files import open_regular, read_json
 from jobs.text import masked
+from jobs.words import cause_of
 
 TAIL_LINES = 20
 TAIL_BYTES = 16_384
-
-_CAUSES = (
-    (
-        re.compile(r"(ModuleNotFoundError|ImportError|cannot open shared object|No module named)"),
-        "import_error",
-    ),
-    (re.compile(r"(OutOfMemoryError|CUDA out of memory)"), "out_of_memory_gpu"),
-    (re.compile(r"(^MemoryError|DefaultCPUAllocator: not enough memory)"), "out_of_memory_host"),
-)
 
 
 @dataclass
@@ -164,11 +156,9 @@ def _cause(seen: Seen, lines: list[str], limit_s: float | None) -> tuple[str, st
         return "out_of_memory_host", "the kernel killed it at the job's memory limit"
     if code < 0:
         return "crashed", f"the process was ended by {_signal_name(-code)}"
-    text = "\n".join(lines)
-    for pattern, cause in _CAUSES:
-        if pattern.search(text):
-            matching = [line for line in lines if pattern.search(line)]
-            return cause, matching[-1].strip()[:300]
+    named = cause_of(lines)
+    if named is not None:
+        return named[0], named[1].strip()[:300]
     return "exception", f"the process ended with exit code {code} and left no record"
 
 

@@ -22,7 +22,7 @@ from typing import Any
 
 from jobs.cluster.child_log import ChildLog
 from jobs.cluster.death import Seen, oom_kills, record_of_death
-from jobs.files import new_attempt, read_json, write_whole
+from jobs.files import give_up_spare, keep_spare, new_attempt, read_json, write_whole
 from jobs.log_pipe import LOG_PIPE, pipe_name
 
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
@@ -90,11 +90,13 @@ def run_point(
         `{"attempt": folder, "outcome": ..., "cause": ..., "reason": ...}`, from the record.
 
     Raises:
-        OSError: The attempt's folder cannot be made or written.
+        OSError: The attempt's folder cannot be made, or its record not be written; the text then
+            tells how the process ended.
         StopError: What `ask_stop` told, after the process was ended and, where it names a cause,
             recorded.
     """
     attempt = new_attempt(point_folder)
+    keep_spare(attempt)
     started = time.time()
     killed_before = oom_kills()
     stop: StopError | None = None
@@ -114,16 +116,45 @@ def run_point(
         seen.unlogged = log.last_words
     seen.oom_kills = oom_kills() - killed_before
     for unfinished in attempt.glob(".*.json.*"):  # a file that the process was writing as it died
-        unfinished.unlink(missing_ok=True)
-    record_path = attempt / "record.json"
-    if not record_path.exists() and not (stop and stop.cause is None):
+        with contextlib.suppress(OSError):
+            unfinished.unlink()
+    unwritten: OSError | None = None
+    if not (attempt / "record.json").exists() and not (stop and stop.cause is None):
         record = record_of_death(
             point_file, attempt, child.job_id, seen, started, child.time_limit_s
         )
-        write_whole(record_path, json.dumps(record, indent=2) + "\n")
+        unwritten = _write_record(attempt / "record.json", record)
+    give_up_spare(attempt)
+    if unwritten is not None:
+        _add_line(attempt / "output.log", unwritten_words(point_folder.name, unwritten))
     if stop is not None:
         raise stop
+    if unwritten is not None:
+        raise unwritten
     return read_outcome(attempt)
+
+
+def unwritten_words(point_id: str, error: OSError) -> str:
+    """Says, in a log, that a point has no record; `collect` looks for these words."""
+    return f"no record of {point_id} could be written: {error}"
+
+
+def _add_line(log: Path, line: str) -> None:
+    """Adds a line to a log, if it can; the point may have put anything in its place."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_NONBLOCK | os.O_NOFOLLOW)
+        with os.fdopen(descriptor, "w") as end:
+            end.write(f"\n{line}\n")
+
+
+def _write_record(path: Path, record: dict[str, Any]) -> OSError | None:
+    """Writes a record; the error if it cannot, with what the record would have said."""
+    try:
+        write_whole(path, json.dumps(record, indent=2) + "\n")
+    except OSError as error:
+        ended = f"{record['outcome']} {record['cause']}: {record['reason']}"
+        return OSError(error.errno, f"{error.strerror}; it ended as {ended}", str(path))
+    return None
 
 
 def read_outcome(attempt: Path) -> dict[str, Any]:

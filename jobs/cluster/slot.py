@@ -6,6 +6,7 @@ sweep's folder with everything it imports, so that the node's interpreter needs 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -16,12 +17,21 @@ from types import FrameType
 from typing import Any
 
 from jobs.cluster.death import Seen, record_of_death
-from jobs.cluster.entry import AskStop, Child, StopError, read_outcome, run_point
+from jobs.cluster.entry import (
+    AskStop,
+    Child,
+    StopError,
+    read_outcome,
+    run_point,
+    unwritten_words,
+)
 from jobs.files import new_attempt, read_json, write_whole
 
 # The scheduler may warn a minute earlier than it was asked to.
 _WARNING_SLACK_S = 75.0
-_RETRIED = frozenset({"node_fail", "preempted", "launch_failed", "container_failed", "lost"})
+_RETRIED = frozenset(
+    {"node_fail", "preempted", "launch_failed", "container_failed", "storage", "lost"}
+)
 
 
 def run_slot(submission_json: str) -> list[dict[str, Any]]:
@@ -36,7 +46,8 @@ def run_slot(submission_json: str) -> list[dict[str, Any]]:
         What became of each point, in short; the records are the truth.
 
     Raises:
-        SystemExit: The job was told to end; the scheduler knows why, so no record says more.
+        SystemExit: The job was told to end; the scheduler knows why, so no record says more. Or
+            a record could not be written: the job's log says so, and its exit code.
     """
     began = time.time()
     asked = read_json(Path(submission_json))
@@ -54,27 +65,49 @@ def run_slot(submission_json: str) -> list[dict[str, Any]]:
     )
     ended: list[dict[str, Any]] = []
     stopped: StopError | None = None
+    unwritten = False
     for number, point_id in enumerate(points, 1):
         point_file = Path(asked["sweep"]) / "points" / f"{point_id}.json"
         point_folder = folder / point_id
         _say(f"point {number} of {len(points)}: {point_id}")
         stopped = stopped or ask_stop()
-        known = _finished(point_folder)
-        if known is None and stopped is None:
-            try:
-                known = run_point(point_file, point_folder, child, ask_stop)
-            except StopError as stop:
-                stopped = stop
-        if stopped is not None and stopped.cause is None:
-            _say(stopped.reason)
-            raise SystemExit(128 + signal.SIGTERM)
-        known = known or _finished(point_folder) or _not_started(point_file, point_folder, job_id)
+        try:
+            known, stopped = _turn(point_file, point_folder, child, ask_stop, stopped)
+        except OSError as error:  # a full disk, a folder that went away: the rest still runs
+            unwritten = True
+            reason = unwritten_words(point_id, error)
+            known = {"outcome": "ERROR", "cause": "lost", "reason": reason}
         _say(
             f"  {known['outcome']} {known.get('cause') or ''} {known.get('reason') or ''}".rstrip()
         )
         ended.append({"point_id": point_id, **known})
     signal.setitimer(signal.ITIMER_REAL, 0)
+    if unwritten:
+        raise SystemExit(os.EX_IOERR)
     return ended
+
+
+def _turn(
+    point_file: Path,
+    point_folder: Path,
+    child: Child,
+    ask_stop: AskStop,
+    stopped: StopError | None,
+) -> tuple[dict[str, Any], StopError | None]:
+    """A point's turn: how it ended, in short, and whether the job has to stop after it."""
+    known = _finished(point_folder)
+    if known is None and stopped is None:
+        try:
+            known = run_point(point_file, point_folder, child, ask_stop)
+        except StopError as stop:
+            stopped = stop
+    if stopped is not None and stopped.cause is None:
+        _say(stopped.reason)
+        raise SystemExit(128 + signal.SIGTERM)
+    known = (
+        known or _finished(point_folder) or _not_started(point_file, point_folder, child.job_id)
+    )
+    return known, stopped
 
 
 def _environment(asked: dict[str, Any]) -> dict[str, str]:
@@ -150,4 +183,5 @@ def _not_started(point_file: Path, point_folder: Path, job_id: str) -> dict[str,
 
 
 def _say(line: str) -> None:
-    print(f"[{datetime.now():%H:%M:%S}] {line}", flush=True)
+    with contextlib.suppress(OSError):  # the log may lie on a disk that is full
+        print(f"[{datetime.now():%H:%M:%S}] {line}", flush=True)

@@ -9,13 +9,12 @@ import torch
 
 from jobs.record import Cause, Evidence, Outcome
 from jobs.text import masked
+from jobs.words import cause_of
 from mxfp8_attention.capability import Check, Refusal
 
 EVIDENCE_LINES = 20
 # What PyTorch and Transformer Engine raise where no attention kernel takes the inputs.
 _NO_ATTENTION = ("No dot product attention backend is available",)
-_HOST_MEMORY = ("DefaultCPUAllocator: not enough memory", "can't allocate memory")
-_GPU_MEMORY = ("CUDA out of memory", "CUDA error: out of memory", "CUBLAS_STATUS_ALLOC_FAILED")
 
 
 @dataclass(frozen=True)
@@ -81,10 +80,11 @@ def end_of_exception(error: BaseException) -> End:
 
 
 def _cause(error: BaseException, words: str) -> Cause:
-    if isinstance(error, torch.OutOfMemoryError) or any(text in words for text in _GPU_MEMORY):
+    if isinstance(error, torch.OutOfMemoryError):
         return Cause.out_of_memory_gpu
-    if isinstance(error, MemoryError) or any(text in words for text in _HOST_MEMORY):
+    if isinstance(error, MemoryError):
         return Cause.out_of_memory_host
-    if isinstance(error, ImportError) or "undefined symbol" in words:
+    if isinstance(error, ImportError):
         return Cause.import_error
-    return Cause.exception
+    named = cause_of(words.splitlines())
+    return Cause(named[0]) if named else Cause.exception

@@ -7,10 +7,12 @@ torch. What the point does follows from `shape.seed`. It knows nothing of this r
 from __future__ import annotations
 
 import ctypes
+import errno
 import json
 import os
 import signal
 import socket
+import subprocess
 import sys
 import threading
 import time
@@ -35,6 +37,10 @@ EXITS_AT_ONCE = 32
 ABORTS_IN_THREAD = 33
 PRINTS_AND_RAISES = 34
 FORKS_PRINTERS = 35
+SPOILS_NEXT = 36
+FILLS_DISK = 37
+FILLS_DISK_AND_SPARE = 38
+LOCKS_FOLDER = 39
 """Values of `shape.seed`, modulo 100: a sweep may name as many points as it likes."""
 
 
@@ -110,8 +116,36 @@ def _act(act: int, attempt: Path) -> None:
                 os._exit(0)
         for _ in range(16):
             os.wait()
+    elif act == SPOILS_NEXT:
+        _next_point(attempt).write_text("a file where a folder belongs")
+    elif act in (FILLS_DISK, FILLS_DISK_AND_SPARE):
+        if act == FILLS_DISK_AND_SPARE:
+            (attempt / ".spare.part").unlink()
+        fill(attempt / "fill")
+    elif act == LOCKS_FOLDER:
+        subprocess.run(["chattr", "+i", str(attempt)], check=True)
     elif act == WRITES_ENVIRONMENT:
         (attempt / "environment.json").write_text(json.dumps([dict(os.environ), os.getcwd()]))
+
+
+def _next_point(attempt: Path) -> Path:
+    """Where the point after this one will have its folder."""
+    point, job = attempt.parent, attempt.parents[1]
+    plan = (job.parent / "plan.jsonl").read_text().splitlines()
+    ids = [json.loads(line)["point_id"] for line in plan]
+    return job / str(ids[ids.index(point.name) + 1])
+
+
+def fill(path: Path) -> None:
+    """Writes until not a byte more fits on the disk."""
+    with path.open("wb", buffering=0) as handle:
+        for size in (2**20, 2**12, 1):
+            try:
+                while True:
+                    handle.write(bytes(size))
+            except OSError as error:
+                if error.errno != errno.ENOSPC:
+                    raise
 
 
 def _print_mib(number: int) -> None:

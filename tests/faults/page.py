@@ -15,7 +15,14 @@ ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs" / "faults.md"
 README = ROOT / "README.md"
 MODULES = (
-    *("test_in_the_point", "test_in_the_job", "test_around_it", "test_damaged", "test_hostile"),
+    *(
+        "test_in_the_point",
+        "test_in_the_point_local",
+        "test_in_the_job",
+        "test_around_it",
+        "test_damaged",
+        "test_hostile",
+    ),
 )
 
 _HEAD = """# Faults, and what is told of each

@@ -3,16 +3,53 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Protocol
 
 from jobs.cluster.asking import LAST_SEEN
 from jobs.cluster.ledger import Ledger
-from tests.cluster.launching import SlurmUser
+from tests.cluster.launching import ROOT
 from tests.faults.matrix import Told
+from tests.launcher import Launcher
+
+
+class User(Protocol):
+    """Whoever types commands: `SlurmUser` on a cluster, `Here` on this machine."""
+
+    folder: Path
+
+    def run(self, verb: str, *words: str) -> subprocess.CompletedProcess[str]:
+        """Runs one command to its end."""
+
+
+class Here:
+    """A user of this machine, whose commands run in this process."""
+
+    def __init__(self, launcher: Launcher) -> None:
+        self.folder = launcher.home.parent
+        self._launcher = launcher
+
+    def run(self, verb: str, *words: str) -> subprocess.CompletedProcess[str]:
+        """Runs one command to its end."""
+        result = self._launcher(verb, *words)
+        return subprocess.CompletedProcess([verb, *words], result.code, result.out, result.err)
+
+    def run_apart(self, verb: str, *words: str) -> subprocess.CompletedProcess[str]:
+        """Runs one command in a process that is gone afterwards, as a user's is."""
+        runs_dir = f"runs_dir={self._launcher.runs_dir}"
+        return subprocess.run(
+            [sys.executable, str(ROOT / "launch.py"), verb, *words, runs_dir],
+            capture_output=True,
+            text=True,
+            timeout=55,
+            check=False,
+        )
 
 
 def told_of(
-    user: SlurmUser, ledger: Ledger, point_id: str, *, screen: str = "", retries: bool = False
+    user: User, ledger: Ledger, point_id: str, *, screen: str = "", retries: bool = False
 ) -> Told:
     """Collects one point and reads what the collection says of it.
 
@@ -44,7 +81,7 @@ def submissions_of(ledger: Ledger, point_id: str) -> int:
     return sum(ids.count(point_id) for line in ledger.jobs() for ids in line.tasks.values())
 
 
-def lost(user: SlurmUser, ledger: Ledger) -> int:
+def lost(user: User, ledger: Ledger) -> int:
     """Planned points that a collection of the whole sweep does not account for.
 
     A point is also lost whose good record lies on disk while the collection shows it otherwise.
@@ -63,7 +100,7 @@ def lost(user: SlurmUser, ledger: Ledger) -> int:
 _WHOLES: dict[tuple[object, ...], dict[str, str]] = {}
 
 
-def _whole(user: SlurmUser, ledger: Ledger) -> dict[str, str]:
+def _whole(user: User, ledger: Ledger) -> dict[str, str]:
     """The state of every point, from a collection of the sweep; one for each set of files."""
     files = (path for path in ledger.root.glob("**/*.json*") if path.name != LAST_SEEN)
     key = tuple(sorted((str(path), path.stat().st_mtime_ns) for path in files))

@@ -142,3 +142,23 @@ def test_a_log_is_bounded(act: int, long_logs: tuple[SlurmUser, Ledger], tell: T
     assert printed - 2**20 < int(told.replace(",", "")) < printed
     shown = next(line for line in text.splitlines() if "left out" in line)
     tell(told_of(user, ledger, point_id, screen=shown))
+
+
+@fault(
+    Part.point,
+    "a file lies where the point's folder belongs",
+    told="ERROR",
+    cause=Cause.lost,
+    quotes="could be written: [Errno 17] File exists",
+    code=1,
+    note="the points after it run",
+)
+def test_a_folder_that_cannot_be_made(slurm_user: SlurmUser, tell: Tell) -> None:
+    acts = (node.SPOILS_NEXT, 100 + node.PASS, 200 + node.PASS)
+    seeds = f"shape.seed={','.join(map(str, acts))}"
+    done, ledger = slurm_user.sweep(seeds, "launch.points_per_job=3", "wait=true")
+    assert done.returncode == 1
+    before, spoilt, after = (point.point_id for point in ledger.plan())
+    outcomes = slurm_user.outcomes(ledger)
+    assert (outcomes[before], outcomes[after]) == (["PASSED"], ["PASSED"])
+    tell(told_of(slurm_user, ledger, spoilt))

@@ -15,6 +15,8 @@ import pytest
 from jobs.files import (
     append_line,
     clear_parts,
+    give_up_spare,
+    keep_spare,
     leaves,
     new_attempt,
     read_bounded,
@@ -208,3 +210,28 @@ def test_unfinished_files_go_when_nobody_can_be_writing_them(tmp_path: Path) -> 
     left = {path.name for path in tmp_path.rglob("*") if not path.is_dir()}
     assert left == {".young.json.def.part", "kept.part", ".kept", "record.json"}
     assert folder.is_dir()
+
+
+def test_on_a_full_disk_the_spare_is_given_up_for_what_the_folder_is_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keep_spare(tmp_path)
+    (spare,) = tmp_path.iterdir()
+    assert spare.stat().st_size == 2**18
+    honest = os.fsync
+
+    def full(descriptor: int) -> None:
+        if spare.exists():
+            raise OSError(28, "No space left on device")
+        honest(descriptor)
+
+    monkeypatch.setattr(os, "fsync", full)
+    write_whole(tmp_path / "record.json", "{}")
+    assert [path.name for path in tmp_path.iterdir()] == ["record.json"]
+    assert (tmp_path / "record.json").read_text() == "{}"
+    assert not give_up_spare(tmp_path)
+
+
+def test_a_spare_that_cannot_be_had_is_done_without(tmp_path: Path) -> None:
+    keep_spare(tmp_path / "missing")
+    assert list(tmp_path.iterdir()) == []

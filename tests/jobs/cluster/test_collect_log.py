@@ -65,3 +65,18 @@ def test_a_log_that_is_no_text_is_shown_all_the_same(tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_bytes(bytes(range(256)))
     assert excerpt(log)
+
+
+def test_a_record_that_could_not_be_written_is_lost_and_no_other_point_is(tmp_path: Path) -> None:
+    log = tmp_path / "14_log.out"
+    log.write_text(
+        "  ERROR lost no record of p-1 could be written: [Errno 28] No space left on device\n"
+        "  PASSED\n"
+    )
+    sign = find_sign([log], "p-1")
+    assert sign is not None
+    assert sign.cause is Cause.lost
+    assert "No space left on device" in sign.line
+    other = find_sign([log], "p-2")
+    assert other is not None
+    assert other.cause is None

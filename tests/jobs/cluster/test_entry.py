@@ -122,6 +122,7 @@ def test_each_execution_is_an_attempt_of_its_own(node: Node) -> None:
         ("echo \"ModuleNotFoundError: No module named 'torch'\"; exit 1", Cause.import_error,
          "ModuleNotFoundError: No module named 'torch'"),
         ("echo 'x.so: cannot open shared object file'; exit 1", Cause.import_error, "x.so: "),
+        ("echo 'OSError: [Errno 28] No space left on device'; exit 1", Cause.storage, "OSError"),
         ("echo 'torch.OutOfMemoryError: CUDA out of memory.'; exit 1", Cause.out_of_memory_gpu,
          "torch.OutOfMemoryError: CUDA out of memory."),
     ],
@@ -147,6 +148,27 @@ def test_evidence_is_the_end_of_the_log_and_where_it_stands(node: Node) -> None:
     log = (node.folder / "p-1" / "attempt-1" / "output.log").read_bytes()
     assert evidence.offset is not None
     assert log[evidence.offset :].decode("utf-8", "replace").splitlines() == evidence.lines
+
+
+def test_a_record_that_cannot_be_written_is_told_with_what_it_would_have_said(node: Node) -> None:
+    script = 'rm -r "$4"; echo > "$4"; kill -SEGV $$'
+    told = "it ended as ERROR crashed: the process was ended by SIGSEGV"
+    with pytest.raises(NotADirectoryError, match=told):
+        node(script)
+
+
+def test_the_log_says_that_there_is_no_record(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(path: Path, text: str) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(entry, "write_whole", full)
+    with pytest.raises(OSError, match="No space left on device; it ended as ERROR exception"):
+        node("printf cut; exit 3")
+    attempt = node.folder / "p-1" / "attempt-1"
+    cut, line = (attempt / "output.log").read_text().splitlines()
+    assert cut == "cut"
+    assert line.startswith("no record of p-1 could be written: [Errno 28] No space left on device")
+    assert [path.name for path in attempt.iterdir()] == ["output.log"]
 
 
 def test_a_missing_point_file_still_leaves_a_record(node: Node) -> None:

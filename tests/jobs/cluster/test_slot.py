@@ -87,6 +87,18 @@ def test_every_point_runs_once_under_its_array_job(tmp_path: Path) -> None:
     assert {record["identity"]["raw_job_id"] for record in slot.records()} == {"17"}
 
 
+def test_a_point_whose_record_cannot_be_written_costs_that_point_alone(tmp_path: Path) -> None:
+    slot = Slot(tmp_path, [node.PASS, node.PASS])
+    (tmp_path / "14").mkdir()
+    (tmp_path / "14" / "p-0").write_text("a file where a folder belongs")
+    with slot.start() as process:
+        out, _ = process.communicate(timeout=50)
+    assert process.returncode == os.EX_IOERR
+    assert "ERROR lost no record of p-0 could be written: [Errno 17] File exists" in out
+    assert "Traceback" not in out
+    assert slot.ends() == [("PASSED", None)]
+
+
 def test_a_second_run_leaves_what_is_finished(tmp_path: Path) -> None:
     slot = Slot(tmp_path, [node.PASS, node.PASS])
     half = tmp_path / "14" / "p-0" / "attempt-1"

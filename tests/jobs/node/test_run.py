@@ -141,6 +141,8 @@ def test_the_other_arm_is_judged_too(tmp_path: Path) -> None:
     ("error", "cause"),
     [
         (RuntimeError("something else"), Cause.exception),
+        (OSError("libcudnn.so.9: cannot open shared object file"), Cause.import_error),
+        (OSError(28, "No space left on device"), Cause.storage),
         (ImportError("libcudnn.so.9: cannot open shared object file"), Cause.import_error),
         (OSError("libcudnn_heuristic.so.9: undefined symbol: x"), Cause.import_error),
         (torch.OutOfMemoryError("CUDA out of memory. Tried 2 GiB"), Cause.out_of_memory_gpu),
