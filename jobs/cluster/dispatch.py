@@ -15,6 +15,7 @@ from jobs.cluster.commands import unused_variables
 from jobs.cluster.ledger import Ledger
 from jobs.cluster.limits import ClusterLimits
 from jobs.cluster.rejected import record_rejected
+from jobs.cluster.report_text import counted
 from jobs.cluster.script import Submission
 from jobs.cluster.submit import (
     Submitted,
@@ -131,7 +132,7 @@ def show_submitted(ledger: Ledger, done: Sequence[Submitted], places: str, out: 
         tasks = len(one.submission.tasks)
         if one.job_id is None:
             doubt = "it is not known whether SLURM took it: " if one.unknown else ""
-            screen.say(out, f"Not submitted: {tasks} jobs: {doubt}{one.refusal}")
+            screen.say(out, f"Not submitted: {counted(tasks, 'job')}: {doubt}{one.refusal}")
         elif tasks == 1:
             screen.say(out, f"Submitted job {one.job_id}")
         else:

@@ -196,6 +196,11 @@ class Ledger:
         """Reads `sweep.json`; LedgerError names the file where it cannot be read."""
         try:
             return SweepInfo.model_validate_json(read_bounded(self.sweep_json))
+        except FileNotFoundError:
+            # Written before anything is started, and last.
+            told = "the sweep was not planned to its end, and nothing was started; type it again"
+            told = "" if self.jobs_jsonl.exists() else f": {told}"
+            raise LedgerError(f"{self.sweep_json} is missing{told}") from None
         except OSError as error:
             raise LedgerError(f"{self.sweep_json} cannot be read: {error.strerror}") from error
         except ValidationError as error:

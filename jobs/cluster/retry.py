@@ -14,6 +14,7 @@ from jobs.cluster.follow import Retry
 from jobs.cluster.ledger import Ledger
 from jobs.cluster.limits import ask_limits
 from jobs.cluster.lock import submitting
+from jobs.cluster.report_text import counted
 from jobs.cluster.survey import Row
 from jobs.record import INFRASTRUCTURE_CAUSES, Cause
 
@@ -57,7 +58,7 @@ def _submit_again(ledger: Ledger, rows: Sequence[Row], out: Console) -> None:
     batches = make_batches([row.planned for row in rows], limits)
     avoiding = tuple(_avoiding(batch, failed) for batch in batches.batches)
     words = f", not on {', '.join(failed)}" if failed else ""
-    screen.say(out, f"Again: {len(rows)} points that the cluster ended{words}")
+    screen.say(out, f"Again: {counted(len(rows), 'point')} that the cluster ended{words}")
     with submitting(ledger) as lock:
         submit_batches(ledger, replace(batches, batches=avoiding), limits, lock)
 

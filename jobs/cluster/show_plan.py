@@ -14,6 +14,8 @@ from jobs.cluster.commands import call as call_slurm
 from jobs.cluster.commands import unused_variables
 from jobs.cluster.limits import ClusterLimits, ask_limits
 from jobs.cluster.plan import Plan, runs_dir
+from jobs.cluster.refusal import explain
+from jobs.cluster.report_text import counted
 from jobs.cluster.script import Submission
 from jobs.cluster.verb_submit import refuse_hopeless, scripts
 from jobs.errors import SubmissionError
@@ -38,11 +40,18 @@ def show_plan(made: Plan, out: Console) -> int:
         refuse_hopeless(batches)
     sweep = runs_dir(made.config) / "s-<time>-<random>"
     submissions = cut(batches, sweep, limits, itertools.count().__next__)
+    refusals: dict[str, str] = {}
     for (submission, _), script in zip(submissions, scripts(submissions), strict=True):
-        out.rule(f"submission {submission.number}: {len(submission.tasks)} jobs", align="left")
+        waits = f", after submission {submission.number - 1} has ended" if submission.waits else ""
+        jobs = counted(len(submission.tasks), "job")
+        out.rule(f"submission {submission.number}: {jobs}{waits}", align="left")
         screen.say(out, screen.harmless(script))
         if limits is not None:
-            screen.say(out, f"sbatch --test-only: {_test_only(script)}")
+            said, error = _test_only(script)
+            screen.say(out, f"sbatch --test-only: {said}")
+            if error is not None:
+                told = explain(error, submission.resources)
+                refusals[told] = f"submission {submission.number}: {told}"
     shown = screen.table("Submissions", "number", "jobs", "points", "asks for", "minutes each")
     for submission, _ in submissions:
         points = sum(len(slot) for slot in submission.tasks)
@@ -54,7 +63,8 @@ def show_plan(made: Plan, out: Console) -> int:
             str(submission.time_min),
         )
     out.print(shown)
-    for note in [*batches.notes, *unused_variables(), *filter(None, [trouble])]:
+    notes = [*batches.notes, *unused_variables(), *filter(None, [trouble]), *refusals.values()]
+    for note in notes:
         screen.say(out, f"Note: {note}")
     screen.say(out, f"Expected: {batches.hours:.2f} job hours, {batches.gpu_hours:.2f} GPU hours")
     return 0
@@ -67,14 +77,14 @@ def _limits_or_reason() -> tuple[ClusterLimits | None, str | None]:
         return None, f"limits are not known: {error}"
 
 
-def _test_only(script: str) -> str:
-    """What sbatch says of a script without submitting it."""
+def _test_only(script: str) -> tuple[str, str | None]:
+    """What sbatch says of a script without submitting it, and why it would refuse it."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "submission.sh"
         path.write_text(script, encoding="utf-8")
         answer = call_slurm(["sbatch", "--test-only", f"--chdir={folder}", str(path)])
     said = answer.error or answer.warning or answer.out
-    return " ".join(said.split()).removeprefix("sbatch: ")
+    return " ".join(said.split()).removeprefix("sbatch: "), answer.error
 
 
 def _words(submission: Submission) -> str:

@@ -123,7 +123,8 @@ def ask_states(job_ids: Iterable[str]) -> Knowledge:
     Returns:
         A state for every task that either of them knows.
     """
-    asked = sorted({job_id.partition("_")[0] for job_id in job_ids}, key=int)
+    names = list(job_ids)
+    asked = sorted({name.partition("_")[0] for name in names}, key=int)
     if not asked:
         return Knowledge()
     listed = ",".join(asked)
@@ -138,7 +139,18 @@ def ask_states(job_ids: Iterable[str]) -> Knowledge:
     answer = accounting.result()
     ended = None if answer.error else parse_sacct(answer.out)
     waiting = None if queue_error else {row.task.job_id: row.task for row in rows}
-    return Knowledge(join(waiting, ended), queue_error, answer.error)
+    known = _with_folded(names, join(waiting, ended))
+    return Knowledge(known, queue_error, answer.error)
+
+
+def _with_folded(names: Iterable[str], known: dict[str, TaskState]) -> dict[str, TaskState]:
+    """Gives tasks that were cancelled as they waited the state of the one row they share."""
+    found = dict(known)
+    for name in names:
+        rest = known.get(name.partition("_")[0])
+        if name not in known and rest is not None and rest.final:
+            found[name] = replace(rest, job_id=name)
+    return found
 
 
 def ask_queue(*selection: str) -> tuple[list[QueueRow], str | None]:
@@ -179,7 +191,8 @@ def parse_squeue(text: str) -> list[QueueRow]:
             job_id=f"{array}_{index}" if index.isdigit() else raw,
             raw_job_id=raw,
             state="REQUEUED" if word == "PENDING" and count else word,
-            reason="" if reason in ("None", "(null)") else reason,
+            # Of a cancelled job squeue still says what it was waiting for.
+            reason="" if reason in ("None", "(null)") or word == "CANCELLED" else reason,
             node=node.strip(),
             elapsed_s=seconds(used),
             restarts=count,
@@ -202,7 +215,9 @@ def parse_sacct(text: str) -> dict[str, TaskState]:
         job_id, _, step = job_id.partition(".")
         if step:
             steps.append((job_id, _word(state), line))
-        elif raw.isdigit() and "[" not in job_id:  # squeue lists each task that still waits
+        elif raw.isdigit() and ("[" not in job_id or _word(state) not in WAITING):
+            # Tasks that wait, or were cancelled as they did, share a row; squeue lists the former.
+            job_id = job_id.partition("_[")[0]
             found[job_id] = TaskState(
                 job_id=job_id,
                 raw_job_id=raw,

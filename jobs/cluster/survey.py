@@ -26,7 +26,7 @@ from jobs.cluster.collect_select import Selection
 from jobs.cluster.collect_state import judge
 from jobs.cluster.ledger import PlannedPoint
 from jobs.cluster.states import TaskState, state_of
-from jobs.record import INFRASTRUCTURE_CAUSES
+from jobs.record import INFRASTRUCTURE_CAUSES, Started
 
 UNDER_WAY = frozenset({"PENDING", "RUNNING", "REQUEUED"})
 
@@ -168,9 +168,7 @@ def _row(
         logs = logs_of(folder, job_logs_of[folder], point_id, task)
     point = judge(sweep, point_id, states, logs)
     state = state_of(str(task), sweep.names, states) if task else None
-    started = next(
-        (one.started for one in reversed(sweep.attempts.get(point_id, [])) if one.started), None
-    )
+    started = _started(sweep, point_id, task)
     node = started.host if started else ""
     if state is not None and state.node:
         node = state.node
@@ -184,3 +182,11 @@ def _row(
     elif state is not None and state.final:
         elapsed = state.elapsed_s
     return Row(point, sweep.planned[point_id], node, elapsed, state)
+
+
+def _started(sweep: FoundSweep, point_id: str, task: Task | None) -> Started | None:
+    """How its last attempt began; one of an earlier job says nothing of the job that counts."""
+    for attempt in reversed(sweep.attempts.get(point_id, [])):
+        if attempt.started and (task is None or attempt.job_folder == task.job_id):
+            return attempt.started
+    return None

@@ -9,6 +9,7 @@ from jobs.cluster import screen
 from jobs.cluster.command_line import Call
 from jobs.cluster.commands import call as call_slurm
 from jobs.cluster.ledger import Ledger
+from jobs.cluster.report_text import counted
 from jobs.cluster.submit import left_behind
 from jobs.cluster.survey import Survey
 from jobs.cluster.verb_status import look, named, selected
@@ -41,17 +42,15 @@ def cancel(config: Cancel, call: Call) -> int:
     if not jobs and not names:
         screen.say(out, "Nothing to cancel: every job has ended.")
         return 0
-    ids = named(selections, call)
-    if not config.yes and not _agreed(
-        f"Cancel {len(jobs) or len(names)} jobs of {' '.join(call.ids)}?"
-    ):
+    ids, told = named(selections, call), counted(len(jobs) or len(names), "job")
+    if not config.yes and not _agreed(f"Cancel {told} of {' '.join(call.ids)}?"):
         screen.say(out, "Nothing was cancelled.")
         return 3
     if jobs:
         _scancel(jobs)
     if names:
         _scancel(["--me", f"--name={','.join(names)}"])
-    screen.say(out, f"Cancelled {len(jobs) or len(names)} jobs; what has a record keeps it.")
+    screen.say(out, f"Cancelled {told}; what has a record keeps it.")
     screen.say(out, f"Next: python launch.py status {ids}")
     return 0
 

@@ -15,6 +15,7 @@ from jobs.cluster.ledger import Ledger, PlannedPoint
 from jobs.cluster.local import has_sbatch, run_plan
 from jobs.cluster.lock import submitting
 from jobs.cluster.plan import Plan, make_plan, write_ledger
+from jobs.cluster.report_text import counted
 from jobs.cluster.share import new_ledger
 from jobs.record import Record
 
@@ -47,7 +48,7 @@ def plan(asks: Sequence[Ask], call: Call) -> int:
 
         show_plan(made, out)
     out.print(
-        f"{len(made.points)} points: {len(made.runnable)} to run, "
+        f"{counted(len(made.points), 'point')}: {len(made.runnable)} to run, "
         f"{len(made.unsupported)} known to be unsupported; nothing was started."
     )
     screen.say(out, "Next: " + call.command.replace(" plan", " sweep", 1))

@@ -74,7 +74,9 @@ def _submit_rest(
         rest = [row.planned for row in seen.rows if needs_run(row)]
         if not rest:
             screen.say(
-                out, "Nothing to submit: every point has a good record or a job on its way."
+                out,
+                f"Nothing to submit of {ledger.sweep_id}: every point has a good record or a job "
+                "on its way.",
             )
             return False
         done = submit_batches(ledger, make_batches(rest, limits), limits, lock)

@@ -21,6 +21,7 @@ from jobs.cluster.collect_select import Selection, select
 from jobs.cluster.command_line import Call
 from jobs.cluster.local import has_sbatch
 from jobs.cluster.plan import runs_dir
+from jobs.cluster.report_text import counted
 from jobs.cluster.states import ask_states
 from jobs.cluster.survey import Row, Survey, survey
 from jobs.errors import UsageError
@@ -68,11 +69,12 @@ def _watch(selections: Sequence[Selection], interval_s: float, ids: str, out: Co
 
     try:
         seen = look(selections)
-        with Live(as_table(seen), console=out, auto_refresh=False) as live:
+        with Live(as_table(seen, out.size.height), console=out, auto_refresh=False) as live:
             while seen.under_way:
                 time.sleep(interval_s)
                 seen = look(selections)
-                live.update(as_table(seen), refresh=True)
+                live.update(as_table(seen, out.size.height), refresh=True)
+            live.update(as_table(seen))
     except KeyboardInterrupt:
         show_cancel(ids, out)
         raise
@@ -91,12 +93,20 @@ def named(selections: Sequence[Selection], call: Call) -> str:
     return shlex.join(ids) + call.places
 
 
-def as_table(seen: Survey) -> Text:
+def as_table(seen: Survey, height: int | None = None) -> Text:
     """A table of every point, the totals and the notes.
 
     Laid out here and not by rich's own table, which takes two seconds for a thousand points.
+
+    Args:
+        seen: What is shown.
+        height: Lines that there are; where they do not hold every point, those that say most of
+            how it goes are shown, with the totals.
     """
-    rows = [_cells(row) for row in seen.rows]
+    below = _below(seen)
+    room = len(seen.rows) if height is None else height - below.plain.count("\n") - 3
+    shown = _worth_most(seen.rows, room)
+    rows = [_cells(row) for row in shown]
     widths = [
         max([cell_len(name), *(cell_len(row[i]) for row in rows)])
         for i, name in enumerate(_COLUMNS)
@@ -108,8 +118,22 @@ def as_table(seen: Survey) -> Text:
         text.append(_line(before, widths, fill=True) + "  ")
         text.append(set_cell_size(state, widths[_STATE]), style=screen.STYLES.get(state, ""))
         text.append(f"  {_line(after, widths[_STATE + 1 :])}\n")
+    left_out = len(seen.rows) - len(shown)
+    text.append(f"{counted(left_out, 'more point')}: status shows every one\n" if left_out else "")
+    return text.append_text(below)
+
+
+def _worth_most(rows: Sequence[Row], count: int) -> list[Row]:
+    """The rows that say most of how a sweep goes, in their order."""
+    worth = {"ERROR": 0, "FAILED": 0, "RUNNING": 1, "REQUEUED": 1, "PENDING": 2, "PLANNED": 2}
+    ranked = sorted(range(len(rows)), key=lambda index: worth.get(rows[index].point.state, 3))
+    return [rows[index] for index in sorted(ranked[: max(1, count)])]
+
+
+def _below(seen: Survey) -> Text:
+    """The totals and the notes."""
     counts = ", ".join(f"{count} {state}" for state, count in sorted(seen.totals.items()))
-    text.append(f"\n{len(seen.rows)} points: {counts}")
+    text = Text(f"\n{counted(len(seen.rows), 'point')}: {counts}", no_wrap=True, overflow="ignore")
     for note in seen.notes:
         text.append(f"\nNote: {note}", style="yellow")
     for sweep in seen.sweeps:

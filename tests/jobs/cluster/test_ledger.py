@@ -95,6 +95,11 @@ def test_a_folder_that_hands_its_group_on_still_does(tmp_path: Path) -> None:
     assert stat.S_IMODE(made.root.stat().st_mode) == 0o2750
 
 
+def test_a_sweep_that_was_not_planned_to_its_end_is_told_as_that(tmp_path: Path) -> None:
+    with pytest.raises(LedgerError, match="is missing: the sweep was not planned to its end"):
+        Ledger.create(tmp_path).info()
+
+
 def test_what_was_written_is_read(tmp_path: Path) -> None:
     made = written(tmp_path)
     assert made.info().points == 3
@@ -161,7 +166,7 @@ def test_a_damaged_plan_is_told_with_its_line(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("text", "words"),
-    [(None, "cannot be read: No such file"), ("{", "is damaged: "), ("{}", "is damaged: ")],
+    [(None, "is missing$"), ("{", "is damaged: "), ("{}", "is damaged: ")],
 )
 def test_a_damaged_sweep_json_is_told_with_its_name(
     tmp_path: Path, text: str | None, words: str

@@ -161,6 +161,12 @@ def test_without_a_cluster_it_is_told(
     assert "#SBATCH --job-name" in planned.out
 
 
+def test_plan_names_the_key_that_sbatch_would_refuse(slurm_launcher: Launcher) -> None:
+    planned = slurm_launcher("plan", "cluster=slurm", *FAST, "cluster.constraint=golden")
+    assert planned.code == 0, planned
+    assert "Note: submission 0: cluster.constraint=golden was refused: " in planned.out
+
+
 def test_a_part_that_is_refused_is_recorded_as_that(slurm_user: SlurmUser) -> None:
     # The first submission goes through; the second is refused by an sbatch of ours.
     refuse = 'case "$*" in *submissions/1/*) echo "sbatch: error: QOSMaxSubmit" >&2; exit 1;; esac'

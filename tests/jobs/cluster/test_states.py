@@ -78,6 +78,36 @@ def test_a_state_counts_for_the_sweep_whose_name_the_job_has() -> None:
     assert other.reason == "SLURM has given the number 14_0 to another job, 's-1.c0'"
 
 
+def test_tasks_that_were_cancelled_as_they_waited_share_one_row(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Seen: scancel of an array of which two tasks had begun.
+    queue = """\
+9|N/A|9|CANCELLED|0|0:00||JobArrayTaskLimit|s|s|
+9|0|10|CANCELLED|0|0:05|n1|None|s|s|
+"""
+    booked = """\
+9_0|10|CANCELLED by 0|0:0|5|n1|None|s-1.0
+9_[1-39%3]|9|CANCELLED by 0|0:0|0|None assigned|None|s-1.0
+"""
+    answers = {"squeue": Answer(queue), "sacct": Answer(booked)}
+    monkeypatch.setattr(states, "call", lambda command: answers[command[0]])
+    for known in (booked, ""):
+        answers["sacct"] = Answer(known) if known else Answer("", "sacct: disabled")
+        tasks = states.ask_states(["9_0", "9_1", "9_39"]).tasks
+        told = {name: tasks[name].state for name in ("9_0", "9_1", "9_39")}
+        assert set(told.values()) == {"CANCELLED"}
+        assert tasks["9_39"].job_id == "9_39"
+    answers["squeue"] = Answer("")
+    answers["sacct"] = Answer(booked)
+    assert states.ask_states(["9_5"]).tasks["9_5"].reason == "cancelled by 0"
+
+
+def test_a_cancelled_job_no_longer_waits_for_anything() -> None:
+    (row, *_) = parse_squeue(SQUEUE.replace("PENDING", "CANCELLED"))
+    assert (row.task.state, row.task.reason) == ("CANCELLED", "")
+
+
 @pytest.mark.parametrize(
     ("job_id", "state", "final", "cause"),
     [

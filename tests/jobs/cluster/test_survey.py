@@ -12,7 +12,7 @@ from jobs.cluster.states import Knowledge, TaskState
 from jobs.cluster.survey import Survey, survey
 from jobs.cluster.verb_status import as_table, duration
 from jobs.files import new_attempt, write_whole
-from jobs.record import Identity, Outcome, Record, to_json
+from jobs.record import Identity, Outcome, Record, Started, to_json
 
 
 class Sweep:
@@ -53,6 +53,40 @@ def knows(**states: str) -> Knowledge:
         for index, state in states.items()
     }
     return Knowledge(tasks)
+
+
+def test_an_attempt_under_an_earlier_job_says_nothing_of_the_one_that_runs(
+    tmp_path: Path,
+) -> None:
+    sweep = Sweep(tmp_path)
+    attempt = new_attempt(sweep.ledger.point_folder("14", "p-0"))
+    identity = Identity(point_id="p-0", job_id="14_0")
+    started = Started(identity=identity, host="n7", pid=1, started_at="1970-01-01T00:00:00+00:00")
+    write_whole(attempt / "started.json", to_json(started))
+    sweep.answer = knows(_0="RUNNING")
+    (first, *_) = sweep.look().rows
+    assert first.elapsed_s == 1000.0
+    again = JobLine(job_id="15", tasks={"0": ["p-0"]}, scheduler="slurm", submitted_at=now())
+    sweep.ledger.add_job(again)
+    new_attempt(sweep.ledger.point_folder("15", "p-0"))
+    sweep.answer = Knowledge({"15": TaskState("15", "15", "RUNNING")})
+    (first, *_) = sweep.look().rows
+    assert (first.point.state, first.node, first.elapsed_s) == ("RUNNING", "", None)
+
+
+def test_a_table_that_is_too_long_keeps_the_totals_and_what_tells_most(tmp_path: Path) -> None:
+    sweep = Sweep(tmp_path)
+    sweep.record("p-0", Outcome.PASSED)
+    new_attempt(sweep.ledger.point_folder("14", "p-2"))
+    sweep.answer = knows(_1="PENDING", _2="RUNNING")
+    seen = sweep.look()
+    whole = as_table(seen).plain
+    assert as_table(seen, height=20).plain == whole
+    short = as_table(seen, height=5).plain.splitlines()
+    assert len(short) == 5
+    assert [line.split()[0] for line in short[1:3]] == ["p-2", "2"]
+    assert short[2] == "2 more points: status shows every one"
+    assert short[-1] == whole.splitlines()[-1] == "3 points: 1 PASSED, 1 PENDING, 1 RUNNING"
 
 
 def test_only_points_without_a_record_are_asked_for_and_all_at_once(tmp_path: Path) -> None:
