@@ -13,11 +13,10 @@ from benchmarks.soak_plan import DUE, GOOD, Asked, act_of
 from benchmarks.soak_runs import Run, overlaps, runs_of_points
 from jobs.cluster.asking import LAST_SEEN
 from jobs.cluster.collect_points import STATES
-from jobs.cluster.ledger import PLANNED_JOB, Ledger
+from jobs.cluster.ledger import PLANNED_JOB, Ledger, PlannedPoint
 from jobs.cluster.lock import LOCK
 from jobs.cluster.submit import left_behind
 from jobs.record import INFRASTRUCTURE_CAUSES
-from tests.cluster import stand_in_node as node
 
 _KEPT_HIDDEN = frozenset({LOCK, LAST_SEEN})
 _HALF = (".tmp", ".part", ".save_tmp")
@@ -33,41 +32,45 @@ def untrue(ledger: Ledger, rows: Sequence[Row], injected: Injected) -> list[str]
         rows: `points.json`.
         injected: The faults so far.
     """
-    acts = {point.point_id: act_of(point) for point in ledger.plan()}
+    planned = {point.point_id: point for point in ledger.plan()}
     found = []
-    if sorted(row["point_id"] for row in rows) != sorted(acts):
-        found.append(f"{ledger.sweep_id}: {len(rows)} points shown, {len(acts)} planned")
-    for row in rows:
-        act, job = acts.get(row["point_id"], -1), (row["job_id"] or "", ledger.sweep_id)
+    if sorted(row["point_id"] for row in rows) != sorted(planned):
+        found.append(f"{ledger.sweep_id}: {len(rows)} points shown, {len(planned)} planned")
+    for row in (row for row in rows if row["point_id"] in planned):
+        point, job = planned[row["point_id"]], (row["job_id"] or "", ledger.sweep_id)
         words = f"{ledger.sweep_id} {row['point_id']} job {job[0]}"
-        if not is_true(act, row["state"], row["cause"], job, injected):
+        if not is_true(point, row["state"], row["cause"], job, injected):
             told = f"{row['state']} {row['cause']} {row['reason']!r}"
-            found.append(f"{words}: acts {act}, but is shown as {told}")
+            found.append(f"{words}: acts {act_of(point)}, but is shown as {told}")
         if row["state"] in GOOD and not good_records(ledger, row["point_id"]):
             found.append(f"{words}: shown as {row['state']} without such a record")
     return found
 
 
 def is_true(
-    act: int, state: str, cause: str | None, job: tuple[str, str], injected: Injected
+    point: PlannedPoint,
+    state: str,
+    cause: str | None,
+    job: tuple[str, str],
+    injected: Injected,
 ) -> bool:
     """Whether a state follows from what the point does and what was injected.
 
     Args:
-        act: What the point does.
+        point: The point.
         state: What is told of it.
         cause: The cause that is told.
         job: Its job and its sweep.
         injected: The faults so far.
     """
-    if state in STATES or (state, cause) == DUE.get(act):
+    if state in STATES or (state, cause) == DUE[act_of(point)]:
         return True
     if state != "ERROR":
         return False
     if cause == "cancelled":
         return injected.was_cancelled(*job)
-    if cause == "timeout":  # sweeps that hold a hang have a short limit for every point
-        return act in (node.PASS, node.SLOW_PASS)
+    if cause == "timeout":  # a sweep that holds a hang has a short limit for every point
+        return point.site["launch"]["point_time_limit_s"] is not None
     if cause == "lost":
         return bool(injected.controller_kills)
     return cause in ("node_fail", "launch_failed") and injected.struck_nodes
@@ -86,14 +89,14 @@ def wrong_records(ledgers: Iterable[Ledger], injected: Injected) -> list[str]:
     """Records, of any attempt, that say what nothing explains."""
     found = []
     for ledger in ledgers:
-        acts = {point.point_id: act_of(point) for point in ledger.plan()}
+        planned = {point.point_id: point for point in ledger.plan()}
         for path in sorted(ledger.root.glob("*/p-*/attempt-*/record.json")):
             record = json.loads(path.read_text())
-            act = acts[path.parent.parent.name]
+            point = planned[path.parent.parent.name]
             job = (record["identity"].get("job_id") or PLANNED_JOB, ledger.sweep_id)
-            if not is_true(act, record["outcome"], record.get("cause"), job, injected):
+            if not is_true(point, record["outcome"], record.get("cause"), job, injected):
                 told = f"{record['outcome']} {record.get('cause')} {record.get('reason')!r}"
-                found.append(f"{path}: acts {act}, but says {told}")
+                found.append(f"{path}: acts {act_of(point)}, but says {told}")
     return found
 
 

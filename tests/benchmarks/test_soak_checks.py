@@ -43,7 +43,12 @@ def ledger(tmp_path: Path) -> Ledger:
     )
     seeds = (100 + node.PASS, 200 + node.RAISES)
     points = [
-        PlannedPoint(point_id=f"p-{index}", index=index, config={"shape": {"seed": seed}})
+        PlannedPoint(
+            point_id=f"p-{index}",
+            index=index,
+            config={"shape": {"seed": seed}},
+            site={"launch": {"point_time_limit_s": None}},
+        )
         for index, seed in enumerate(seeds)
     ]
     made.write_plan(info, points)
@@ -63,6 +68,10 @@ def submit(ledger: Ledger, number: int, job_id: str) -> None:
             submission=number,
         )
     )
+
+
+def limited(point: PlannedPoint) -> PlannedPoint:
+    return point.model_copy(update={"site": {"launch": {"point_time_limit_s": 8}}})
 
 
 def record(
@@ -127,9 +136,11 @@ def test_what_was_injected_excuses_its_own_cause_alone(ledger: Ledger, injected:
     job = ("14_0", ledger.sweep_id)
 
     def excused(cause: str) -> bool:
-        return checks.is_true(node.PASS, "ERROR", cause, job, injected)
+        return checks.is_true(point, "ERROR", cause, job, injected)
 
-    assert not any(map(excused, ("cancelled", "node_fail", "launch_failed", "lost")))
+    point = ledger.plan()[0]
+    assert not any(map(excused, ("cancelled", "node_fail", "launch_failed", "lost", "timeout")))
+    assert checks.is_true(limited(point), "ERROR", "timeout", job, injected)
     injected.cancelled.add("14")
     assert excused("cancelled")
     assert not excused("node_fail")
