@@ -241,11 +241,14 @@ class _Soak:
         seeds = [seed for one in sweeps(self.runs) for seed in checks.seeds_of(one)]
         counts = self.injected.counts
         source = source_of()
+        minutes = f"{seconds / 60:g}"
         return {
+            "command": f"python -m benchmarks.soak --minutes {minutes} --seed {self.seed}",
             **self.found,
-            "faults": dict(sorted((act_counts(seeds) | counts).items())),
-            "kills": dict(sorted(self.commands.kills.items())),
+            "faults_in_points": act_counts(seeds),
+            "faults_from_outside": dict(sorted(counts.items())),
             "controller_restarts": counts[CONTROLLER],
+            "launch_killed": dict(sorted(self.commands.kills.items())),
             "commands": self.commands.ended,
             "problems": len(self.problems),
             "seconds_of_faults": round(seconds),
