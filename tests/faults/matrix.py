@@ -7,6 +7,7 @@ fault, reads what a user would read, and hands that to the fixture `tell`, which
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from enum import Enum
 
@@ -99,7 +100,9 @@ class Told:
 
 
 ROWS: dict[str, Row] = {}
-"""Every row by its name, in the order in which the test modules are imported."""
+"""Every row by its name; those of one test module in their order."""
+MODULE_OF: dict[str, str] = {}
+"""The test module of each row, by the row's name."""
 
 
 def fault(
@@ -126,4 +129,5 @@ def fault(
         raise ValueError(f"{fault!r}: only infrastructure causes are tried again, got {cause}")
     row = Row(part, fault, told, quotes, cause, retried, code, place, slow, note)
     ROWS[fault] = row
+    MODULE_OF[fault] = str(sys._getframe(1).f_globals["__name__"])
     return pytest.mark.fault(row)
