@@ -32,6 +32,7 @@ def show(collection: Collection, out: Console) -> None:
     """
     columns, notes = _columns(collection.points, out.width)
     made = screen.table(screen.harmless(f"Collection {collection.name}"), *columns, right=_SPEEDS)
+    made.columns[0].no_wrap = True  # an id is for copying
     for cells in zip(*columns.values(), strict=True):
         made.add_row(*_styled(columns, cells))
     out.print(made)

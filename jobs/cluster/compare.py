@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 
 from jobs.cluster.collect_points import STATES, CollectedPoint, Collection, named
 from jobs.cluster.compare_accuracy import judge_accuracy
-from jobs.cluster.compare_match import Pair, Unmatched, gpu_of, match, other_inputs
-from jobs.cluster.compare_metrics import metrics, stage_times
+from jobs.cluster.compare_match import Pair, Unmatched, gpu_of, known_keys, match, other_inputs
+from jobs.cluster.compare_metrics import ARMS, DIRECTIONS, metrics, stage_times
 from jobs.cluster.compare_provenance import Difference, circumstances, shared_differences
 from jobs.cluster.compare_verdict import REGRESSIONS, Judged, Verdict, judge_metric
 from jobs.cluster.names import without
@@ -137,6 +137,7 @@ def compare(collections: Sequence[Collection], rules: Rules | None = None) -> li
     if len(collections) < 2:
         raise UsageError(f"compare must be given at least two collections, got {len(collections)}")
     rules = rules or Rules()
+    _check_words(collections, rules)
     return [_compare(collections[0], other, rules) for other in collections[1:]]
 
 
@@ -175,6 +176,32 @@ def compare_points(first: CollectedPoint, second: CollectedPoint, rules: Rules) 
     shown = second if first.partial else first
     label = replace(shown, config=without(shown.config, rules.ignored)).label
     return ComparedPoint(Pair(first, second), label, judged, stages, outcome, worst)
+
+
+def _check_words(collections: Sequence[Collection], rules: Rules) -> None:
+    """UsageError for a word of the rules that means nothing in these collections."""
+    points = [point for collection in collections for point in collection.points]
+    keys = {key for point in points for key in known_keys(point.config)}
+    for word in rules.ignore if keys else ():
+        if word not in keys:
+            raise UsageError(
+                f"compare.ignore must name keys of a point, got {word}; "
+                "for example shape.seed, recipe or benchmark"
+            )
+    names = [f"{arm} {direction}" for arm in ARMS for direction in DIRECTIONS]
+    names += [f"{direction} speedup" for direction in DIRECTIONS]
+    names += [f"error of {tensor}, worst head" for tensor in ("", *_tensors(points))]
+    for word in rules.metrics:
+        if not any(word in name for name in names):
+            raise UsageError(
+                f"compare.metrics must be words of a metric's name, got {word}; "
+                "for example speedup, recipe, bprop or error"
+            )
+
+
+def _tensors(points: Sequence[CollectedPoint]) -> set[str]:
+    validations = [point.record.validation for point in points if point.record]
+    return {error.tensor for one in validations if one for error in one.tensors}
 
 
 def _compare(first: Collection, second: Collection, rules: Rules) -> Comparison:

@@ -121,6 +121,12 @@ def asked_key(config: dict[str, Any], ignore: Sequence[str] = ()) -> str:
     return json.dumps(leaves, sort_keys=True, default=str)
 
 
+def known_keys(config: dict[str, Any]) -> set[str]:
+    """Every dotted key of what was asked, groups included."""
+    keys = {key for key, _ in flat(_complete(config))}
+    return keys | {key.rpartition(".")[0] for key in keys if "." in key}
+
+
 def other_inputs(first: CollectedPoint, second: CollectedPoint) -> str:
     """What gave two points other inputs and weights; empty where these were the same."""
     before, after = _complete(first.config).get("shape"), _complete(second.config).get("shape")

@@ -41,6 +41,7 @@ MARKS = {"SLOWER": "▼", "WORSE": "▼", "UNCLEAR": "?", "FASTER": "▲", "BETT
 _MOST_ROWS = 60
 _MOST_UNMATCHED = 20
 _MOST_PAGE_ROWS = 3000
+_LEAST_NOTE = 20
 _NOTE_CHARS = 100  # on a screen; the page has all of it
 
 
@@ -52,24 +53,15 @@ def show(comparison: Comparison, out: Console, *, every: bool = False) -> None:
         out: Where it goes, as `screen.console` makes it.
         every: Print what is the same, too.
     """
-    from rich.text import Text
-
     from jobs.cluster import screen
 
     name = f"{comparison.second} compared with {comparison.first}"
     told = [row for row in rows(comparison) if every or row.verdict != "SAME"]
     shown = told if every else told[:_MOST_ROWS]
     columns, shared = _columns(shown, out.width)
-    made = screen.table(
-        f"{screen.harmless(name)}, threshold {100 * comparison.rules.threshold:g} %",
-        *("verdict", *columns),
-        right=("first", "second", "change", "interval"),
-    )
-    for row, cells in zip(shown, zip(*columns.values(), strict=True), strict=True):
-        verdict = Text(f"{MARKS[row.verdict]} {row.verdict}", style=STYLES[row.verdict])
-        made.add_row(verdict, *(Text(cell) for cell in cells))
+    title = f"{screen.harmless(name)}, threshold {100 * comparison.rules.threshold:g} %"
     if told:
-        out.print(made)
+        _show_rows(title, shown, columns, out)
     if shared:
         out.print(f"All points: {shared}", markup=False)
     if not every and len(told) > _MOST_ROWS:
@@ -79,7 +71,7 @@ def show(comparison: Comparison, out: Console, *, every: bool = False) -> None:
         lines = lost(unmatched)
         for line in lines[:_MOST_UNMATCHED]:
             text = screen.harmless(f"only in the {side}: {line}")
-            out.print(text, markup=False, style="yellow")
+            screen.say(out, text, style="yellow")
         if len(lines) > _MOST_UNMATCHED:
             rest = len(lines) - _MOST_UNMATCHED
             out.print(f"only in the {side}: {rest} more reasons", markup=False, style="yellow")
@@ -88,6 +80,34 @@ def show(comparison: Comparison, out: Console, *, every: bool = False) -> None:
     out.print(headline(comparison), markup=False, style="bold")
     if step := next_step(comparison):
         out.print(f"Next: {step}", markup=False, soft_wrap=True)
+
+
+def _show_rows(
+    title: str, shown: Sequence[Row], columns: dict[str, list[str]], out: Console
+) -> None:
+    """The rows as a table, or on a screen too narrow for one a few lines each."""
+    from rich.text import Text
+
+    from jobs.cluster import screen
+
+    # Notes may be folded, but not into a column of a few letters.
+    least = {"verdict": ["= UNCLEAR"], **columns, "note": ["x" * _LEAST_NOTE]}
+    if table_width(least) > out.width:
+        out.print(title, style="bold")
+        for place, row in enumerate(shown):
+            about = {name: cells[place] for name, cells in columns.items() if cells[place]}
+            mark = f"{MARKS[row.verdict]} {row.verdict}"
+            out.print(Text(mark, style=STYLES[row.verdict]), about["point"], about["metric"])
+            ends = " to ".join(about[name] for name in ("first", "second") if name in about)
+            rest = [ends, *(about.get(name, "") for name in ("change", "interval", "note"))]
+            out.print("  " + "; ".join(word for word in rest if word))
+        return
+    right = ("first", "second", "change", "interval")
+    made = screen.table(title, "verdict", *columns, right=right)
+    for row, cells in zip(shown, zip(*columns.values(), strict=True), strict=True):
+        verdict = Text(f"{MARKS[row.verdict]} {row.verdict}", style=STYLES[row.verdict])
+        made.add_row(verdict, *(Text(cell) for cell in cells))
+    out.print(made)
 
 
 def _columns(told: Sequence[Row], width: int) -> tuple[dict[str, list[str]], str]:
@@ -172,10 +192,13 @@ def write_comparisons(comparisons: Sequence[Comparison], folder: Path) -> list[P
     Returns:
         The pages.
     """
-    pages = []
+    pages: list[Path] = []
     for comparison in comparisons:
         name = re.sub(r"[^A-Za-z0-9_.+-]", "_", f"{comparison.first}--{comparison.second}")[:120]
         place = folder / name
+        # Two folders may be called the same: none of their pages replaces the other's.
+        while place / "compare.html" in pages:
+            place = place.with_name(f"{place.name}+")
         place.mkdir(parents=True, exist_ok=True)
         write_if_changed(place / "compare.json", as_json([comparison]))
         write_if_changed(place / "compare.md", markdown(comparison))

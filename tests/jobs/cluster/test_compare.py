@@ -299,6 +299,20 @@ def test_a_threshold_that_makes_no_sense_is_refused(value: float) -> None:
         Rules(threshold=value)
 
 
+@pytest.mark.parametrize(
+    "rules", [{"ignore": ("nonsense",)}, {"ignore": ("shape.nope",)}, {"metrics": ("speedups",)}]
+)
+def test_words_that_mean_nothing_are_refused(rules: dict[str, object]) -> None:
+    with pytest.raises(UsageError, match=r"compare\.(ignore|metrics) must .*; for example"):
+        compared(run(), run("second"), **rules)
+
+
+@pytest.mark.parametrize("word", ["speedup", "recipe", "bf16 bprop", "error", "dx", "worst head"])
+def test_every_word_of_a_metric_is_taken(word: str) -> None:
+    found = compared(run(), run("second"), metrics=(word,), ignore=("benchmark", "shape.seed"))
+    assert all(word in one.metric for point in found.points for one in point.judged)
+
+
 def test_one_collection_cannot_be_compared() -> None:
     with pytest.raises(UsageError, match="at least two"):
         compare([run()])

@@ -31,8 +31,8 @@ def slower(second: Collection | None = None, **about: Any) -> Comparison:  # noq
     return found
 
 
-def printed(comparison: Comparison, *, every: bool = False) -> str:
-    out = Console(file=io.StringIO(), width=200)
+def printed(comparison: Comparison, *, every: bool = False, width: int = 200) -> str:
+    out = Console(file=io.StringIO(), width=width)
     show(comparison, out, every=every)
     text = out.file.getvalue()  # type: ignore[attr-defined] # a StringIO
     assert isinstance(text, str)
@@ -61,6 +61,23 @@ def test_a_long_reason_is_cut_on_the_screen_alone() -> None:
     (found,) = compare([run(), Collection("second", [long, *rest])])
     assert len(printed(found)) < 1500
     assert "why " * 200 in page(found)
+
+
+@pytest.mark.parametrize("width", [20, 40, 60, 80, 100, 140])
+def test_no_screen_is_too_narrow_for_whole_words(width: int) -> None:
+    text = printed(slower(driver="590.1"), width=width)
+    assert text.count("▼ SLOWER") == text.count("▼") == 8
+    assert "recipe fprop" in text.replace("\n", " ")
+    assert max(map(len, text.splitlines()[:10])) <= width
+
+
+def test_collections_of_one_name_have_a_page_each(tmp_path: Path) -> None:
+    pages = write_comparisons([slower(), slower(run("second"))], tmp_path)
+    assert len(set(pages)) == 2
+    assert [json.loads(p.with_suffix(".json").read_text())[0]["exit_code"] for p in pages] == [
+        1,
+        0,
+    ]
 
 
 def test_nothing_but_the_unmatched_is_told_where_nothing_matches() -> None:
