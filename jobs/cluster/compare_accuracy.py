@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from jobs.cluster.compare_stats import Ratio
+from jobs.cluster.compare_metrics import Metric
+from jobs.cluster.compare_stats import Ratio, Sample
 from jobs.cluster.compare_verdict import Judged, Verdict
 from jobs.record import Record, TensorError
 
@@ -46,6 +47,16 @@ def judge_accuracy(
             limit = WORST_HEAD_FACTOR * threshold
             judged.append(_verdict(f"{name}, worst head", *pair, limit))
     return [_of_other_inputs(one, other_inputs) for one in judged] if other_inputs else judged
+
+
+def error_metrics(record: Record) -> dict[str, Metric]:
+    """Each tensor's error as something that a history follows, by name; none that is no number."""
+    return {
+        name: Metric(name, "", True, Sample(math.log(error.rel_l2), 0, 1e6, 1))
+        for tensor, error in _errors(record).items()
+        for name in (f"error of {tensor}",)
+        if math.isfinite(error.rel_l2) and error.rel_l2 > 0
+    }
 
 
 def _of_other_inputs(one: Judged, words: str) -> Judged:

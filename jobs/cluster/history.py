@@ -15,6 +15,8 @@ from itertools import islice, pairwise
 from statistics import fmean, median
 
 from jobs.cluster.collect_points import CollectedPoint, Collection, named
+from jobs.cluster.compare import ACCURACY_THRESHOLD, THRESHOLD
+from jobs.cluster.compare_accuracy import error_metrics
 from jobs.cluster.compare_load import moment
 from jobs.cluster.compare_match import asked_key, gpu_of
 from jobs.cluster.compare_metrics import Metric, metrics
@@ -47,7 +49,7 @@ class Change:
         collection: The collection that shows it first.
         when: When that one ended.
         ratio: Level after over level before.
-        verdict: FASTER or SLOWER.
+        verdict: FASTER or SLOWER; of an error BETTER or WORSE.
         why: What else changed between the last value before and the first after.
     """
 
@@ -76,12 +78,17 @@ class Series:
         return self.values[-1].value / self.values[0].value
 
 
-def history(collections: Sequence[Collection], threshold: float = 0.02) -> list[Series]:
+def history(
+    collections: Sequence[Collection],
+    threshold: float = THRESHOLD,
+    accuracy_threshold: float = ACCURACY_THRESHOLD,
+) -> list[Series]:
     """Follows every metric through collections.
 
     Args:
         collections: Any number, in any order; they are put in the order of their time.
-        threshold: Relative change that matters.
+        threshold: Relative change of a time that matters.
+        accuracy_threshold: Relative change of an error that matters.
 
     Returns:
         A series for each GPU, thing asked and metric that occurs at least twice, those that
@@ -96,16 +103,28 @@ def history(collections: Sequence[Collection], threshold: float = 0.02) -> list[
                 continue
             when = point.record.finished_at or ""
             gpu, asked = gpu_of(point) or "no GPU", asked_key(point.config)
-            for name, metric in metrics(point.record).items():
+            followed = metrics(point.record) | error_metrics(point.record)
+            for name, metric in followed.items():
                 found[gpu, asked, name].append(Seen(collection.name, when, point, metric))
     series = []
     for (gpu, _, name), values in found.items():
         once = _once(values)
         if len(once) > 1:
-            changes = change_points(once, threshold)
             label, unit = once[0].point.label, once[0].metric.unit
+            changes = change_points(once, threshold if unit else accuracy_threshold)
             series.append(Series(gpu, label, name, unit, once, changes))
     return sorted(series, key=lambda one: -len(one.changes))
+
+
+def holds_emulated(collections: Sequence[Collection]) -> bool:
+    """Whether there are times that are not followed: those of emulated arms say nothing."""
+    return any(
+        arm.emulated
+        for collection in collections
+        for point in collection.points
+        if point.record is not None and point.record.benchmark is not None
+        for arm in point.record.benchmark.arms
+    )
 
 
 def why_nothing(collections: Sequence[Collection]) -> str:
@@ -117,17 +136,10 @@ def why_nothing(collections: Sequence[Collection]) -> str:
     Returns:
         The reason with what helps.
     """
-    results = [
-        point.record.benchmark
-        for collection in collections
-        for point in collection.points
-        if point.record is not None and point.record.benchmark is not None
-    ]
-    if not results:
-        return "none of the collections holds a time"
-    if all(arm.emulated for result in results for arm in result.arms):
-        return "times of emulated arms are not followed; compare shows how their errors changed"
-    return "no point was timed twice on the same GPU with the same configuration"
+    records = [one.record for each in collections for one in each.points if one.record is not None]
+    if not any(record.benchmark or record.validation for record in records):
+        return "none of the collections holds a time or an error"
+    return "no point ran twice on the same GPU with the same configuration"
 
 
 def change_points(values: Sequence[Seen], threshold: float) -> list[Change]:
@@ -148,7 +160,7 @@ def change_points(values: Sequence[Seen], threshold: float) -> list[Change]:
     changes = []
     for start, cut, end in zip(edges, edges[1:], edges[2:], strict=False):
         step = median(logs[cut:end]) - median(logs[start:cut])
-        slower = (step > 0) is values[cut].metric.lower_is_better
+        worse = (step > 0) is values[cut].metric.lower_is_better
         before, after = values[cut - 1].point.record, values[cut].point.record
         why = differences(before, after) if before and after else []
         changes.append(
@@ -157,11 +169,17 @@ def change_points(values: Sequence[Seen], threshold: float) -> list[Change]:
                 values[cut].collection,
                 values[cut].when,
                 math.exp(step),
-                Verdict.SLOWER if slower else Verdict.FASTER,
+                _verdict(values[cut].metric, worse=worse),
                 why,
             )
         )
     return changes
+
+
+def _verdict(metric: Metric, *, worse: bool) -> Verdict:
+    if metric.unit:
+        return Verdict.SLOWER if worse else Verdict.FASTER
+    return Verdict.WORSE if worse else Verdict.BETTER
 
 
 def _once(values: Sequence[Seen]) -> list[Seen]:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _MOST_ROWS = 80
 _WIDE, _HIGH = 100.0, 30.0
 _WHY = 4
+_MOST_PAGE_ROWS = 2000
 
 
 def show(series: Sequence[Series], out: Console, *, every: bool = False) -> None:
@@ -57,6 +58,8 @@ def show(series: Sequence[Series], out: Console, *, every: bool = False) -> None
             made.add_row(*cells, moved, screen.harmless(since), screen.harmless(why_text(change)))
     if told:
         out.print(made)
+    if len(told) > _MOST_ROWS and not every:
+        out.print(f"... and {len(told) - _MOST_ROWS} more", markup=False)
     out.print(headline(series), markup=False, style="bold")
 
 
@@ -85,12 +88,16 @@ def write_history(series: Sequence[Series], folder: Path) -> Path:
 
 
 def page(series: Sequence[Series]) -> str:
-    """The histories as one HTML file."""
+    """The histories as one HTML file; of very many, the steady ones are left out."""
+    whole = headline(series)
+    left_out = max(0, len(series) - _MOST_PAGE_ROWS)
+    series = series[:_MOST_PAGE_ROWS]
     states = ["changed" if one.changes else "steady" for one in series]
     return render_page(
         "history.html.j2",
         series=list(zip(series, states, strict=True)),
-        headline=headline(series),
+        headline=whole,
+        left_out=left_out,
         states=[(name, states.count(name)) for name in ("changed", "steady") if name in states],
         filters={
             "state": sorted(set(states)),
@@ -109,7 +116,9 @@ def page(series: Sequence[Series]) -> str:
 def value_text(one: Series, index: int) -> str:
     """A value of a series with its unit."""
     value = one.values[index].value
-    return f"{text.milliseconds(value)} ms" if one.unit == "ms" else text.times(value)
+    if one.unit == "ms":
+        return f"{text.milliseconds(value)} ms"
+    return text.times(value) if one.unit == "x" else text.number(value)
 
 
 def change_text(change: Change) -> str:

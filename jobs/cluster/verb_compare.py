@@ -10,7 +10,7 @@ from jobs.cluster.compare import Rules, exit_code
 from jobs.cluster.compare import compare as judge
 from jobs.cluster.compare_load import load_side, stored_collections
 from jobs.cluster.history import history as follow
-from jobs.cluster.history import why_nothing
+from jobs.cluster.history import holds_emulated, why_nothing
 from jobs.cluster.plan import results_dir, runs_dir
 from jobs.cluster.report_text import counted
 from jobs.errors import UsageError
@@ -109,12 +109,15 @@ def history(config: verbs.History, call: Call) -> int:
             f"history must have at least two collections, got {len(found)} in {results}; "
             "make one: python launch.py collect latest"
         )
-    series = follow(found, _rules(config.compare).threshold)
+    rules = _rules(config.compare)
+    series = follow(found, rules.threshold, rules.accuracy_threshold)
     out = screen.console()
     if not series:
         screen.say(out, f"Nothing to follow in {len(found)} collections: {why_nothing(found)}")
         return 0
     history_show.show(series, out, every=config.every)
+    if holds_emulated(found):
+        screen.say(out, "Times of emulated arms are not followed: they say nothing of hardware.")
     page = history_show.write_history(series, results / "history")
     out.print(f"Written: {page}", markup=False, soft_wrap=True)
     return 0

@@ -136,7 +136,7 @@ def test_a_history_is_printed_with_its_changes_alone() -> None:
     text = out.file.getvalue()  # type: ignore[attr-defined] # a StringIO
     assert "run-6 2025-11-06" in text
     assert "bf16 fprop" not in text
-    assert "6 series, 4 of them changed" in text
+    assert "14 series, 4 of them changed" in text
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ import pytest
 
 from jobs.cluster.collect_points import Collection
 from jobs.cluster.compare_verdict import Verdict
-from jobs.cluster.history import Series, history, why_nothing
+from jobs.cluster.history import Series, history, holds_emulated, why_nothing
 from jobs.cluster.history_show import line, page
 from tests.jobs.cluster.runs import run
 
@@ -88,12 +88,38 @@ def test_what_occurs_once_has_no_history() -> None:
     assert history([]) == []
 
 
+def test_errors_are_followed_also_of_emulated_runs_whose_times_are_not() -> None:
+    made = [run(f"e-{day}", gpu="cpu", lengths=(4096,), day=day) for day in range(1, 7)]
+    for collection in made[4:]:
+        validation = collection.points[0].record.validation  # type: ignore[union-attr]
+        assert validation is not None
+        for error in validation.tensors:
+            if (error.tensor, error.arm, error.reference) == ("dx", "recipe", "fp32"):
+                object.__setattr__(error, "rel_l2", error.rel_l2 * 1.08)
+    found = history(made)
+    assert holds_emulated(made)
+    assert all(one.metric.startswith("error of ") for one in found)
+    (changed,) = [one for one in found if one.changes]
+    assert changed.metric == "error of dx"
+    assert [change.verdict for change in changed.changes] == [Verdict.WORSE]
+    assert changed.changes[0].collection == "e-5"
+    assert not any(one.changes for one in history(made, accuracy_threshold=0.1))
+    assert "error of dx" in page(found)
+
+
 def test_why_nothing_is_followed_is_told() -> None:
-    emulated = [run(f"e-{day}", gpu="cpu", lengths=(4096,), day=day) for day in (1, 2)]
-    assert history(emulated) == []
-    assert "times of emulated arms are not followed" in why_nothing(emulated)
-    assert "timed twice" in why_nothing([run(), run("h", gpu="h200")])
-    assert "none of the collections holds a time" in why_nothing([])
+    assert "ran twice" in why_nothing([run(), run("h", gpu="h200")])
+    assert "none of the collections holds a time or an error" in why_nothing([])
+
+
+def test_of_very_many_series_the_steady_ones_are_left_out_and_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("jobs.cluster.history_show._MOST_PAGE_ROWS", 3)
+    found = history(runs([1.0] * 4 + [1.05] * 4))
+    text = page(found)
+    assert text.count("<polyline") == 3
+    assert f"{len(found) - 3} more, which are steady" in text
 
 
 def test_a_steady_series_is_drawn_flat() -> None:
