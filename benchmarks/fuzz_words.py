@@ -282,6 +282,7 @@ def _assert_told(code: int, out: str, err: str) -> None:
     assert code in (0, 1, 2, 3), code
     assert "Traceback" not in out + err, err
     assert not UNSHOWN & set(out + err), (out, err)
+    (out + err).encode()  # or a terminal could not be given it
     if code == 2:
         assert err, out
         assert all(line.startswith("launch.py: ") for line in err.splitlines()), err
