@@ -9,6 +9,8 @@ from __future__ import annotations
 import copy
 import dataclasses
 import itertools
+import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -25,6 +27,8 @@ from jobs.errors import UsageError
 
 # One for a whole sweep: each point of it lies in the same places and is planned from one grid.
 NOT_SWEPT = ("runs_dir", "results_dir", "wait", "allow_unsupported", "grid")
+MOST_POINTS = 10_000
+"""What one sweep may plan: a slip in a range must not fill memory before it is told."""
 NAMED_GROUPS = ("gpu", "shape", "benchmark", "cluster", "launch", "grid")
 
 
@@ -101,6 +105,12 @@ def axes_of(
     axes = grid + axes
     for axis in axes:
         _check_axis(axis, loader)
+    count = math.prod(len(axis.texts) for axis in axes)
+    if count > MOST_POINTS:
+        raise UsageError(
+            f"a sweep must have at most {MOST_POINTS} points, got {count}: "
+            f"{' x '.join(f'{len(axis.texts)} of {axis.key}' for axis in axes)}"
+        )
     return fixed, axes
 
 
@@ -110,9 +120,10 @@ def _axis(override: Override, loader: ConfigLoader) -> Axis:
         raise UsageError(f"~{key} must stand alone, got {word}")
     if not override.is_discrete_sweep():
         raise UsageError(f"{key} must list its values, got {word}")
-    values = tuple(override.sweep_iterator())
+    values = tuple(itertools.islice(override.sweep_iterator(), MOST_POINTS + 1))
     if override.is_add() or is_group(loader, key):
-        texts = tuple(map(str, override.sweep_string_iterator()))
+        strings = itertools.islice(override.sweep_string_iterator(), MOST_POINTS + 1)
+        texts = tuple(map(str, strings))
         return Axis(override.get_key_element(), texts, values, True)
     return Axis(key, tuple(map(_text, values)), values, False)
 
@@ -211,13 +222,15 @@ def _text(value: object) -> str:
 
 
 def _check_axis(axis: Axis, loader: ConfigLoader) -> None:
-    key, got = axis.key.lstrip("+"), ", ".join(axis.texts)
+    key, got = axis.key.lstrip("+"), ", ".join(axis.texts[:20])
     if key.partition(".")[0] in NOT_SWEPT:
         raise UsageError(f"{key} must have one value for the whole sweep, got {got}")
     if not axis.texts:
         raise UsageError(f"{key} must have at least one value, got none")
-    for text in axis.texts:
-        if axis.texts.count(text) > 1:
-            raise UsageError(f"{key} must name each value once, got {text} twice")
+    if len(axis.texts) > MOST_POINTS:
+        raise UsageError(f"{key} must have at most {MOST_POINTS} values, got more")
+    twice = [text for text, count in Counter(axis.texts).items() if count > 1]
+    if twice:
+        raise UsageError(f"{key} must name each value once, got {twice[0]} twice")
     if is_group(loader, key) and not all(isinstance(value, str) for value in axis.values):
         raise UsageError(f"{key} must be the name of one of its choices, got {got}")

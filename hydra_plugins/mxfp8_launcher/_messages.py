@@ -122,9 +122,12 @@ def _no_name(error: ValueError, words: Sequence[str]) -> str:
     """A group was given a number, null or a mapping, or a file is no text."""
     if isinstance(error, UnicodeDecodeError):
         return f"a configuration file must be UTF-8 text, got byte {error.object[error.start]:#x}"
-    if "Config group override must be" in str(error):
+    if "Config group override" in str(error):
         for word in words:
-            override = OverridesParser.create().parse_override(word)
+            try:
+                override = OverridesParser.create().parse_override(word)
+            except HydraException:  # a flag, or what is told next
+                continue
             key, many = override.key_or_group, override.is_sweep_override()
             if "." not in key and not many and not isinstance(override.value(), str):
                 got = word.partition("=")[2]

@@ -102,7 +102,7 @@ def _is_masked(name: str) -> bool:
 def job_logs(folder: Path) -> list[Path]:
     """The scheduler's logs in a job's folder: errors first, then output."""
     names = [path for path in folder.glob("*_log.*") if path.suffix in (".err", ".out")]
-    return sorted(path for path in names if path.is_file())
+    return sorted(path for path in names if path.is_file() and not leaves(path, folder))
 
 
 def logs_of(folder: Path, logs: list[Path], point_id: str, task: Task | None) -> list[Path]:
@@ -117,7 +117,8 @@ def logs_of(folder: Path, logs: list[Path], point_id: str, task: Task | None) ->
     Returns:
         Files that exist: the newest attempt's own log, then the job's.
     """
-    own = sorted((folder / point_id).glob("attempt-*/output.log"), key=_number)[-1:]
+    found = sorted((folder / point_id).glob("attempt-*/output.log"), key=_number)
+    own = [path for path in found if not leaves(path, folder)][-1:]
     return own + [path for path in logs if task is None or _is_of(path.name, {task})]
 
 

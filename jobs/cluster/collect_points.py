@@ -10,6 +10,7 @@ from typing import Any
 
 from jobs.cluster.names import without, words_apart
 from jobs.record import Outcome, Record, asked
+from jobs.text import plain_text
 
 STATES = ("PLANNED", "PENDING", "RUNNING", "REQUEUED")
 """What a point can be before it has an outcome."""
@@ -116,7 +117,7 @@ class CollectedPoint:
     def label(self) -> str:
         """The point in a few words, as tables and reviewers name it."""
         if self.asked("job") == "probe":
-            return f"probe {self.asked('gpu.name')}"
+            return plain_text(f"probe {self.asked('gpu.name')}")
         words = [self.asked("recipe.name"), self.asked("shape.name")]
         words += [
             f"{letter}={self.asked(key)}"
@@ -124,7 +125,8 @@ class CollectedPoint:
             if self.asked(key) is not None
         ]
         words += [self.asked("gpu.name"), self.apart or None]
-        return " ".join(str(word) for word in words if word is not None) or self.point_id
+        text = " ".join(str(word) for word in words if word is not None)
+        return plain_text(text) or self.point_id
 
 
 def named(points: Sequence[CollectedPoint], ignore: Sequence[str] = ()) -> list[CollectedPoint]:

@@ -229,8 +229,9 @@ def _make_runs_dir(folder: Path, *, shared: bool) -> None:
     """Makes the folder of all sweeps, which guard themselves; an existing one is left as it is."""
     if not folder.is_dir():
         folder.mkdir(parents=True, exist_ok=True)
-        if shared:
-            folder.chmod(stat.S_IMODE(folder.stat().st_mode) | 0o750)
+        # Whoever may write there could put a folder of his own in a sweep's place.
+        mode = stat.S_IMODE(folder.stat().st_mode) & ~0o022
+        folder.chmod(mode | 0o750 if shared else mode)
 
 
 def _clear_unplanned(runs_dir: Path) -> None:

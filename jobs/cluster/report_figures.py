@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import io
 import re
-from contextlib import AbstractContextManager
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -47,6 +49,36 @@ _OWN_IDS = re.compile(
     r' id="(?:figure|axes|patch|line2d|text|legend|matplotlib\.axis|xtick|ytick|LineCollection|'
     r'PathCollection|FillBetweenPolyCollection)_\d+"'
 )
+_SETTINGS: dict[str, Any] = {
+    "svg.fonttype": "none",
+    "text.parse_math": False,
+    "font.size": 9,
+    "font.family": "DejaVu Sans",
+    "text.color": INK,
+    "axes.edgecolor": MUTED,
+    "axes.labelcolor": INK,
+    "axes.titlesize": 9.5,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.titley": 1.0,  # given, or every tick label is measured to find it
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.facecolor": "none",
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": GRID,
+    "grid.linewidth": 0.8,
+    "xtick.color": MUTED,
+    "ytick.color": MUTED,
+    "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK,
+    "lines.linewidth": 1.6,
+    "lines.markersize": 5,
+    "legend.frameon": False,
+    "legend.fontsize": 8,
+    "figure.facecolor": PAPER,
+    "savefig.facecolor": PAPER,
+}
 
 
 @dataclass(frozen=True)
@@ -66,42 +98,17 @@ class Plot:
     svg: str
 
 
-def style() -> AbstractContextManager[None]:
-    """The settings under which every figure must be made and saved."""
+@contextmanager
+def style() -> Iterator[None]:
+    """The settings under which every figure must be made and saved.
+
+    Names are text and no formulas, and one in a script that the font has not is drawn as boxes.
+    """
     import matplotlib
 
-    context: AbstractContextManager[None] = matplotlib.rc_context(
-        {
-            "svg.fonttype": "none",
-            "font.size": 9,
-            "font.family": "DejaVu Sans",
-            "text.color": INK,
-            "axes.edgecolor": MUTED,
-            "axes.labelcolor": INK,
-            "axes.titlesize": 9.5,
-            "axes.titleweight": "bold",
-            "axes.titlelocation": "left",
-            "axes.titley": 1.0,  # given, or every tick label is measured to find it
-            "axes.spines.top": False,
-            "axes.spines.right": False,
-            "axes.facecolor": "none",
-            "axes.grid": True,
-            "axes.axisbelow": True,
-            "grid.color": GRID,
-            "grid.linewidth": 0.8,
-            "xtick.color": MUTED,
-            "ytick.color": MUTED,
-            "xtick.labelcolor": INK,
-            "ytick.labelcolor": INK,
-            "lines.linewidth": 1.6,
-            "lines.markersize": 5,
-            "legend.frameon": False,
-            "legend.fontsize": 8,
-            "figure.facecolor": PAPER,
-            "savefig.facecolor": PAPER,
-        }
-    )
-    return context
+    with matplotlib.rc_context(_SETTINGS), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=r"(?s)Glyph .* missing from font")
+        yield
 
 
 def new_figure(width: float, height: float, rows: int = 1, columns: int = 1) -> tuple[Any, Any]:

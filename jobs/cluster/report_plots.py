@@ -16,7 +16,6 @@ from jobs.cluster.report_figures import (
 )
 from jobs.cluster.report_series import DIRECTIONS, Group, Timed, finite
 from jobs.record import Timing
-from jobs.text import plain_text
 
 Drawn = list[tuple[float, float, float, float]]  # x, value, low, high
 _WIDTH, _HEIGHT = 3.7, 4.7  # inches; all cards of a group stand side by side
@@ -249,9 +248,7 @@ def _layout(figure: Any, axes: list[Any], group: Group) -> None:  # noqa: ANN401
 
 def _name(figure: Any, group: Group) -> None:  # noqa: ANN401 - matplotlib is untyped here
     """A file that is pasted elsewhere must say what it shows."""
-    figure.text(
-        0.02, 0.965, plain_text(group.title).replace("$", r"\$"), color=MUTED, fontsize=8.5
-    )
+    figure.text(0.02, 0.965, group.title, color=MUTED, fontsize=8.5)
 
 
 def _legend(figure: Any, axis: Any) -> None:  # noqa: ANN401 - matplotlib is untyped here

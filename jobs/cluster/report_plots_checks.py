@@ -20,6 +20,7 @@ from jobs.cluster.report_figures import (
 from jobs.cluster.report_series import finite
 from jobs.cluster.table import median
 from jobs.cluster.table_gates import gate_uses
+from jobs.text import plain_text
 
 _MOST_TENSORS = 36
 _MOST_NODES = 24
@@ -95,7 +96,7 @@ def nodes_plot(points: Iterable[CollectedPoint], folder: Path) -> Plot | None:
         values = [median([getattr(s, name) for s in during]) for name, _ in _NODE_PANELS]
         throttled = any(sample.throttled for sample in during)
         if any(value is not None for value in values):
-            host = point.record.environment.host or "unknown"
+            host = plain_text(point.record.environment.host or "unknown")
             seen.setdefault(host, []).append((values, throttled))
     if not seen:
         return None

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from jobs.cluster.collect_points import CollectedPoint
 from jobs.cluster.table import arm_of
 from jobs.record import ArmBenchmark, Speedup, Timing
+from jobs.text import plain_text
 
 DIRECTIONS = ("fprop", "bprop")
 _MOST = 1e12
@@ -116,7 +117,7 @@ def _timed(point: CollectedPoint) -> Timed | None:
         "bprop": _claimed(record.benchmark.bprop_speedup),
     }
     recipe = point.asked("recipe.name")
-    return Timed(point, str(recipe or "unknown"), length, arms, speedups)
+    return Timed(point, plain_text(str(recipe or "unknown")), length, arms, speedups)
 
 
 def _claimed(speedup: Speedup | None) -> Speedup | None:
@@ -127,10 +128,10 @@ def _claimed(speedup: Speedup | None) -> Speedup | None:
 
 def _gpu(point: CollectedPoint) -> str:
     name = point.record.environment.gpu_name if point.record else None
-    return name or str(point.asked("gpu.name") or "unknown GPU")
+    return plain_text(name or str(point.asked("gpu.name") or "unknown GPU"))
 
 
 def _shape(point: CollectedPoint) -> str:
     batch = point.asked("shape.batch")
     extra = f" b={batch}" if batch not in (None, 1) else ""
-    return f"{point.asked('shape.name') or 'unknown shape'}{extra}"
+    return plain_text(f"{point.asked('shape.name') or 'unknown shape'}{extra}")

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from jobs.cluster.table import COLUMNS, Value
 from jobs.files import replacing
+from jobs.text import plain_text
 
 Rows = Sequence[dict[str, Value]]
 
@@ -41,7 +42,8 @@ def write_parquet(rows: Rows, path: Path) -> None:
 def csv_text(rows: Rows) -> str:
     """The table as CSV with a header.
 
-    Text that a spreadsheet would run as a formula gets a leading apostrophe; numbers stay numbers.
+    Text that a spreadsheet would run as a formula gets a leading apostrophe, and what a terminal
+    would obey is shown as its code; numbers stay numbers.
 
     Args:
         rows: What `table.row` made.
@@ -65,8 +67,7 @@ def json_text(rows: Rows) -> str:
 
 def _harmless(value: Value) -> Value:
     if isinstance(value, str):
-        text = str(_encodable(value)).replace("\x00", "")
-        text = text.replace("\r\n", "\n").replace("\r", "\n")
+        text = plain_text(value)
         return f"'{text}" if text.lstrip(" ").startswith(_FORMULA_STARTS) else text
     return value
 

@@ -1,1 +1,482 @@
-"""Rows follow."""
+"""What somebody put there who means harm: it is told in a line, shown harmless, never run."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import re
+import resource
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from jobs.cluster.ledger import Ledger
+from jobs.record import Cause, to_json
+from tests.cluster.launching import FAST, ROOT
+from tests.fake_node import install
+from tests.faults.fixtures import Tell
+from tests.faults.matrix import Part, Place, Told, fault
+from tests.faults.test_damaged import ATTEMPT, POINT, told_here
+from tests.jobs.cluster.demo_ledger import demo_sweep
+from tests.jobs.cluster.fake_ledger import FakeSweep, passed_sweep
+from tests.jobs.cluster.fake_records import asked, record
+from tests.launcher import Launcher
+
+# What a terminal would obey, or what turns a line around.
+UNSHOWN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+EVIL = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202egnp.exe \x08\x08\x00 end"
+
+
+def row(name: str, told: str, quotes: str, code: int, **more: Any) -> pytest.MarkDecorator:  # noqa: ANN401
+    """A row of this part, on this machine."""
+    return fault(
+        Part.security, name, told=told, quotes=quotes, code=code, **{"place": Place.machine} | more
+    )
+
+
+# ---- a hostile record.json ----
+
+
+def _sparse(path: Path) -> None:
+    with path.open("wb") as handle:
+        handle.truncate(2**30)
+
+
+def _many_keys(path: Path) -> None:
+    with path.open("w") as handle:
+        handle.write('{"outcome": "PASSED"')
+        for number in range(10_000_000):
+            handle.write(f',"{number}":0')
+        handle.write("}")
+
+
+def _fifo(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+def _changed(**changes: object) -> Callable[[Path], None]:
+    def write(path: Path) -> None:
+        path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+    return write
+
+
+def _holding(text: str) -> Callable[[Path], None]:
+    def write(path: Path) -> None:
+        path.write_text(text)
+
+    return write
+
+
+RECORDS: dict[str, tuple[str, Callable[[Path], None]]] = {
+    "1 GB": ("larger than 16 MiB", _sparse),
+    "10 million keys": ("larger than 16 MiB", _many_keys),
+    "a FIFO": ("no regular file", _fifo),
+    "nested 100,000 deep": ("no record", _holding('{"a":' * 100_000)),
+    "huge numbers": ("no record", _changed(telemetry=[{"when": 10**400}], cause=10**400)),
+    "wrong types": ("no record: validation", _changed(validation=[[{}]], outcome="PASSED")),
+    "a list": ("no record", _holding("[1]")),
+    "the record of another point": (
+        "record of 'p-0000'",
+        _changed(identity={"point_id": "p-0000"}),
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        pytest.param(
+            write,
+            marks=row(
+                f"record.json: {name}", "ERROR", quote, 1, cause=Cause.lost, slow="10 m" in name
+            ),
+            id=name,
+        )
+        for name, (quote, write) in RECORDS.items()
+    ],
+)
+def test_a_hostile_record(write: Callable[[Path], None], launcher: Launcher, tell: Tell) -> None:
+    ledger = passed_sweep(launcher.runs_dir).ledger
+    write(ledger.root / ATTEMPT / "record.json")
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    told = told_here(launcher, ledger.root)
+    grown_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    assert grown_kib < 500 * 1024, grown_kib
+    copies = launcher.results_dir.glob(f"*/jobs/{ATTEMPT}/record.json")
+    assert all(copy.stat().st_size < 2**24 for copy in copies)
+    tell(told)
+
+
+@row("record.json: numbers that no float or table holds", "PASSED", "3 PASSED", 0)
+def test_a_record_with_huge_numbers(launcher: Launcher, tell: Tell) -> None:
+    ledger = passed_sweep(launcher.runs_dir).ledger
+    path = ledger.root / ATTEMPT / "record.json"
+    text = path.read_text().replace('"duration_s":', f'"duration_s":1{"0" * 400},"was":')
+    path.write_text(text.replace('"attempt":', f'"attempt":1{"0" * 400},"at":'))
+    tell(told_here(launcher, ledger.root))
+
+
+@row("record.json: a million keys that nobody knows", "PASSED", "3 PASSED", 0, slow=True)
+def test_a_record_with_many_keys(launcher: Launcher, tell: Tell) -> None:
+    ledger = passed_sweep(launcher.runs_dir).ledger
+    path = ledger.root / ATTEMPT / "record.json"
+    good = path.read_text().rstrip().removesuffix("}")
+    path.write_text(good + "".join(f',"{number}":0' for number in range(1_000_000)) + "}")
+    tell(told_here(launcher, ledger.root))
+
+
+# ---- ids, names and links that would leave their folder ----
+
+VERBS = ("status", "compare", "logs", "resume", "cancel", "repro")
+LEAVING = ("s-../../etc", "p-../x", "local-../../x", "14_../1", "s-x/../../etc/", "baseline/../x")
+
+
+@row("ids with ../ in them", "refused", "must", 2)
+def test_ids(launcher: Launcher, tell: Tell) -> None:
+    passed_sweep(launcher.runs_dir)
+    said = []
+    for word, verb in zip(LEAVING, VERBS, strict=True):
+        said.append(launcher(verb, word).refusal())
+        said.append(launcher("collect", word).refusal())
+    said.append(launcher("baseline", "latest", "name=../../x").refusal())
+    said.append(launcher("compare", "latest", "baseline/../../x").refusal())
+    assert not launcher.results_dir.exists()
+    tell(Told("refused", said[0], code=2))
+
+
+def _swap(path: Path, old: str, new: str) -> None:
+    path.write_text(path.read_text().replace(json.dumps(old), json.dumps(new)))
+
+
+@row("ids in the ledger's files with ../ and absolute paths", "PASSED", "3 PASSED", 0)
+def test_names_in_files(launcher: Launcher, tell: Tell) -> None:
+    sweep = passed_sweep(launcher.runs_dir)
+    ledger = sweep.ledger
+    secret = launcher.runs_dir.parent / "secret"
+    secret.write_text("do not tell")
+    with ledger.jobs_jsonl.open("a") as jobs:
+        for name in ("../../secret", "/etc", ".", "..", "a/b", "", "-x", "p-\n"):
+            line = {"job_id": name, "tasks": {"0": [name]}, "scheduler": "slurm"}
+            jobs.write(json.dumps(line | {"submitted_at": "x"}) + "\n")
+    _swap(ledger.root / ATTEMPT / "record.json", "14_1", "../../../secret")
+    _swap(ledger.sweep_json, ledger.sweep_id, "../../../../tmp")
+    before = _outside(launcher)
+    told = told_here(launcher, ledger.root)
+    assert _outside(launcher) == before
+    assert "do not tell" not in _all_text(launcher.results_dir)
+    tell(told)
+
+
+def _outside(launcher: Launcher) -> set[Path]:
+    """Everything beside runs and results."""
+    top = launcher.runs_dir.parent
+    return {p for p in top.rglob("*") if not p.is_relative_to(launcher.results_dir)}
+
+
+def _all_text(folder: Path) -> str:
+    files = (path for path in sorted(folder.rglob("*")) if path.is_file())
+    return "\n".join(f"{path}\n{path.read_bytes().decode('utf-8', 'replace')}" for path in files)
+
+
+def _to_password_file(path: Path) -> None:
+    path.unlink()
+    path.symlink_to("/etc/passwd")
+
+
+@row("record.json is a link to /etc/passwd", "ERROR", "leaves the folder", 1, cause=Cause.lost)
+def test_a_link_for_a_record(launcher: Launcher, tell: Tell) -> None:
+    ledger = passed_sweep(launcher.runs_dir).ledger
+    _to_password_file(ledger.root / ATTEMPT / "record.json")
+    told = told_here(launcher, ledger.root)
+    assert "root:x:" not in _all_text(launcher.results_dir) + told.text
+    tell(told)
+
+
+@row("links in place of logs, started.json and a job's folder", "PASSED", "is a link", 0)
+def test_links(launcher: Launcher, tell: Tell) -> None:
+    ledger = passed_sweep(launcher.runs_dir).ledger
+    for name in ("started.json", "output.log"):
+        _to_password_file(ledger.root / ATTEMPT / name)
+    (ledger.root / "14" / "14_1_0_log.err").symlink_to("/etc/passwd")
+    (ledger.root / "15").symlink_to("/etc")
+    (ledger.root / "14" / "p-0002" / "attempt-2").symlink_to("/etc")
+    told = told_here(launcher, ledger.root)
+    shown = launcher("logs", POINT)
+    assert "root:x:" not in _all_text(launcher.results_dir) + told.text + shown.out + shown.err
+    tell(told)
+
+
+@row("collection.json names a record and logs outside", "PASSED", "must lie inside", 0)
+def test_a_collection(launcher: Launcher, tell: Tell) -> None:
+    ledger = passed_sweep(launcher.runs_dir).ledger
+    launcher("collect", f"{ledger.root}/", "report=false")
+    (store,) = launcher.results_dir.glob("*/collection.json")
+    held = json.loads(store.read_text())
+    held["points"][1] |= {"record_file": "../../../../../../etc/passwd", "logs": ["/etc/passwd"]}
+    store.write_text(json.dumps(held))
+    done = launcher("collect", f"{store.parent}/")
+    assert "root:x:" not in _all_text(launcher.results_dir) + done.out + done.err
+    (table,) = launcher.results_dir.glob("*/points.json")
+    told = json.loads(table.read_text())[1]["state"]
+    tell(Told(told, done.out, code=done.code))
+
+
+# ---- nothing is run that was read ----
+
+
+class _Touches:
+    def __init__(self, marker: Path) -> None:
+        self.marker = marker
+
+    def __reduce__(self) -> tuple[Callable[..., object], tuple[str]]:
+        return os.mkdir, (str(self.marker),)
+
+
+def _plant(root: Path, marker: Path) -> None:
+    """Pickles and sources that would make a folder if anything loaded them."""
+    code = f"import os; os.mkdir({str(marker)!r})\n"
+    for folder in (root, root / "14", root / ATTEMPT, root / "submissions" / "0"):
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in ("14_0_result.pkl", "14_submitted.pkl", "entry.pkl", "record.pkl"):
+            (folder / name).write_bytes(pickle.dumps(_Touches(marker)))
+        for name in ("sitecustomize.py", "json.py", "conftest.py", "jobs.py", "submitit.py"):
+            (folder / name).write_text(code)
+        with zipfile.ZipFile(folder / "entry.zip", "w") as archive:
+            archive.writestr("sitecustomize.py", code)
+
+
+@row("planted pickles, sources and archives in a sweep", "PASSED", "3 PASSED", 0, slow=True)
+def test_nothing_is_run(launcher: Launcher, tell: Tell, tmp_path: Path) -> None:
+    ledger = passed_sweep(launcher.runs_dir).ledger
+    marker = tmp_path / "run"
+    _plant(ledger.root, marker)
+    told = told_here(launcher, ledger.root)
+    for verb in ("status", "logs", "compare latest latest", "history"):
+        launcher(*verb.split())
+    assert not list(launcher.results_dir.rglob("*.p*y*"))
+    assert not list(launcher.results_dir.rglob("*.pkl"))
+    words = [sys.executable, str(ROOT / "launch.py"), "status", f"runs_dir={launcher.runs_dir}"]
+    subprocess.run(words, cwd=ledger.root, check=True, capture_output=True)
+    assert not marker.exists()
+    tell(told)
+
+
+# ---- what is shown ----
+
+
+def _evil_sweep(launcher: Launcher) -> FakeSweep:
+    """Escapes in every text that a node, a log or a plan can hold."""
+    sweep = passed_sweep(launcher.runs_dir)
+    path = sweep.ledger.root / ATTEMPT / "record.json"
+    held = json.loads(path.read_text())
+    held |= {"outcome": "ERROR", "cause": "crashed", "reason": EVIL, "command": EVIL}
+    held["evidence"] = [{"lines": [EVIL, f"RuntimeError: {EVIL}"], "file": EVIL}]
+    held["identity"]["job_id"] = f"14_1{EVIL}"
+    held["environment"] |= {"host": EVIL, "gpu_name": EVIL, "variables": {EVIL: EVIL}}
+    path.write_text(json.dumps(held))
+    (path.parent / "output.log").write_text(f"{EVIL}\nError {EVIL}\n", newline="")
+    lines = [json.loads(line) for line in sweep.ledger.plan_jsonl.read_text().splitlines()]
+    lines[1]["choices"] = {EVIL: EVIL}
+    lines[1]["config"]["shape"]["name"] = EVIL
+    sweep.ledger.plan_jsonl.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    (sweep.ledger.root / "14" / f"{EVIL[:5]}link").symlink_to("/etc")
+    return sweep
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        pytest.param(
+            words,
+            marks=row(
+                f"terminal escapes, shown by {words[0]}", "ERROR", "end", words[1], slow=False
+            ),
+            id=words[0],
+        )
+        for words in (("status", 0), ("logs", 0), ("collect", 1))
+    ],
+)
+def test_escapes(words: tuple[str, int], launcher: Launcher, tell: Tell) -> None:
+    sweep = _evil_sweep(launcher)
+    done = launcher(words[0], f"{sweep.ledger.root}/")
+    assert UNSHOWN.search(done.out + done.err) is None
+    told = "ERROR" if "Error" in done.out or "ERROR" in done.out else "?"
+    tell(Told(told, done.out + done.err, code=done.code))
+
+
+@row("terminal escapes in what is typed", "refused", "must be", 2)
+def test_escapes_in_errors(launcher: Launcher, tell: Tell) -> None:
+    for words in (("status", f"s-{EVIL}"), ("plan", f"shape={EVIL}"), ("plan", f"{EVIL}=1")):
+        done = launcher(*words)
+        assert UNSHOWN.search(done.err) is None
+        assert done.code == 2
+    tell(Told("refused", launcher("status", f"s-{EVIL}").err + " must be", code=2))
+
+
+QUEUE = "14|1|16|RUNNING|0|0:12|{0}|{0}|{1}.0|{1}.0|\n"
+
+
+@row(
+    "terminal escapes in SLURM's reasons and node names",
+    "RUNNING",
+    "end",
+    0,
+    place=Place.constructed,
+)
+def test_escapes_from_slurm(
+    launcher: Launcher, tell: Tell, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    ledger = passed_sweep(launcher.runs_dir).ledger
+    (ledger.root / ATTEMPT / "record.json").unlink()
+    answer = tmp_path / "answer"
+    answer.write_text(QUEUE.format(EVIL.replace("\x00", ""), ledger.sweep_id), newline="")
+    for name, script in (("sbatch", "exit 1"), ("squeue", f"cat {answer}"), ("sacct", "exit 0")):
+        program = tmp_path / "bin" / name
+        program.parent.mkdir(exist_ok=True)
+        program.write_text(f"#!/bin/sh\n{script}\n")
+        program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
+    done = launcher("status", POINT)
+    assert UNSHOWN.search(done.out + done.err) is None
+    told = "RUNNING" if "RUNNING" in done.out else "?"
+    tell(Told(told, done.out + done.err, code=done.code))
+
+
+# ---- what is written to be shared ----
+
+MARKUP = "</pre><script>alert(1)</script>|@everyone `x` [a](javascript:x)"
+
+
+def _shared(launcher: Launcher) -> Path:
+    """The collection of a sweep whose texts are markup and formulas."""
+    sweep = FakeSweep.plan(launcher.runs_dir, [asked(), asked(shape__name="=HYPERLINK(1)")])
+    sweep.submit("14", list(sweep.points))
+    for point_id, reason in zip(sweep.points, (MARKUP, "=cmd|' /C calc'!A0"), strict=True):
+        config = sweep.points[point_id]
+        left = record(point_id, config, reason=reason, gpu_name=MARKUP, host=f"+{MARKUP}")
+        failed = left.model_copy(update={"outcome": left.outcome.FAILED, "command": reason})
+        sweep.attempt("14", point_id, to_json(failed), log=f"{MARKUP}\n")
+    launcher("collect", "latest")
+    (folder,) = launcher.results_dir.iterdir()
+    return folder
+
+
+SHARED = {
+    "report.html": row("markup in texts: report.html", "FAILED", "&lt;script&gt;", 1),
+    "points.csv": row("formulas in texts: points.csv", "FAILED", "'=cmd", 1),
+    "review.md": row("markup and mentions in texts: review.md", "FAILED", "\\<script\\>", 1),
+    "junit.xml": row("markup in texts: junit.xml", "FAILED", "&lt;script&gt;", 1),
+}
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=mark) for name, mark in SHARED.items()])
+def test_what_is_shared(name: str, launcher: Launcher, tell: Tell) -> None:
+    text = (_shared(launcher) / name).read_text()
+    if name == "report.html":
+        assert "<script>alert" not in text
+    elif name == "points.csv":
+        cells = re.findall(r'(?:^|,)"?([^,"\n]*)', text, re.MULTILINE)
+        assert not [cell for cell in cells if cell[:1] in tuple("=+@")]
+    elif name == "review.md":
+        rows = [line for line in text.splitlines() if "Command" not in line]
+        assert "@everyone" not in "\n".join(rows)
+    else:
+        ElementTree.fromstring(text)
+    tell(Told("FAILED" if "FAILED" in text or "failure" in text else "?", text, code=1))
+
+
+# ---- who may read, and what is not told ----
+
+
+@row("any umask: folders 0700, files 0600", "PASSED", "PASSED", 0)
+def test_permissions(launcher: Launcher, tell: Tell, tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        words = (f"cluster.python={install(tmp_path)}", *FAST, "shape.seed=1,2")
+        done = launcher("sweep", *words)
+        launcher("collect", "latest")
+        launcher("baseline", "latest", "name=first")
+    finally:
+        os.umask(before)
+    open_to_others = [
+        f"{path.stat().st_mode:o} {path}"
+        for top in (launcher.runs_dir, launcher.results_dir)
+        for path in top.rglob("*")
+        if path.lstat().st_mode & 0o077
+    ]
+    # The folder of all sweeps shows their names to others; nobody else may write there.
+    assert launcher.runs_dir.stat().st_mode & 0o022 == 0
+    assert not open_to_others
+    tell(Told("PASSED", done.out, code=done.code))
+
+
+@row("a token on the command line", "PASSED", "HF_TOKEN=***", 0)
+def test_a_token_that_is_typed(launcher: Launcher, tell: Tell, tmp_path: Path) -> None:
+    program = install(tmp_path, {128: "PASSED"})
+    words = (f"cluster.python={program}", *FAST, "+cluster.env.HF_TOKEN=hunter2")
+    done = launcher("run", *words)
+    shown = [done, launcher("collect", "latest"), launcher("status"), launcher("logs")]
+    # The plan holds what a job is given; its folder is its owner's alone.
+    ledger = launcher.ledger()
+    telling = [p for p in ledger.root.rglob("*") if p.is_file() and b"hunter2" in p.read_bytes()]
+    assert telling == [ledger.plan_jsonl]
+    assert "hunter2" not in _all_text(launcher.results_dir)
+    assert not [one for one in shown if "hunter2" in one.out + one.err]
+    tell(Told("PASSED", _all_text(launcher.results_dir), code=done.code))
+
+
+@row("a token that a point prints", "ERROR", "login with ***", 1, cause=Cause.exception)
+def test_a_token_that_is_printed(launcher: Launcher, tell: Tell, tmp_path: Path) -> None:
+    token = "hf_" + "a" * 34
+    program = install(tmp_path, {128: f"RuntimeError: login with {token} failed"})
+    launcher("run", f"cluster.python={program}", *FAST)
+    ledger = launcher.ledger()
+    done = launcher("collect", "latest")
+    shown = [done, launcher("status"), launcher("logs")]
+    assert not [one for one in shown if token in one.out + one.err]
+    for name in ("report.html", "points.csv", "points.json", "review.md", "junit.xml"):
+        (path,) = launcher.results_dir.glob(f"*/{name}")
+        assert token not in path.read_text(), name
+    (found,) = Ledger(ledger.root).plan()
+    (table,) = launcher.results_dir.glob("*/points.json")
+    (told,) = json.loads(table.read_text())
+    assert told["point_id"] == found.point_id
+    text = "\n".join([str(told["reason"]), str(told["evidence"]), done.out])
+    tell(Told(told["state"], text, told["cause"], code=done.code))
+
+
+@row("tokens in a node's environment", "PASSED", '"NCCL_DEBUG": "INFO"', 0)
+def test_recorded_variables(tell: Tell) -> None:
+    from jobs.node.environment import recorded_variables
+
+    token = "nvapi-" + "b" * 40
+    found = recorded_variables(
+        {
+            **{name: "hunter2" for name in ("SLURM_JWT", "HF_TOKEN", "NVIDIA_API_KEY", "HOME")},
+            "TORCH_HOME": f"https://me:{token}@host/x",
+            "NCCL_DEBUG": "INFO",
+        }
+    )
+    text = json.dumps(found)
+    assert "hunter2" not in text
+    assert token not in text
+    tell(Told("PASSED", text, code=0))
+
+
+@row("a report of everything that can go wrong", "PASSED", "</html>", 0, slow=True)
+def test_the_demonstration(launcher: Launcher, tell: Tell) -> None:
+    demo_sweep(launcher.runs_dir)
+    launcher("collect", "latest")
+    (page,) = launcher.results_dir.glob("*/report.html")
+    text = page.read_text()
+    assert "<script>document.title" not in text
+    tell(Told("PASSED", text, code=0))
