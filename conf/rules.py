@@ -24,7 +24,7 @@ from conf.schema import (
     Shape,
     Tolerance,
 )
-from conf.site import Cluster, Launch
+from conf.site import SCHEDULER_KEYS, Cluster, Launch
 from conf.verbs import Run
 
 MAX_RESAMPLES = 100_000  # more make an interval no better, and each holds every sample
@@ -217,20 +217,21 @@ def _cluster(cluster: Cluster) -> Iterator[str]:
         yield from _local(cluster)
 
 
-_SCHEDULER_KEYS = (
-    *("partition", "account", "qos", "constraint", "gres", "gpus_per_node", "nodelist"),
-    *("exclude", "reservation", "dependency", "nice", "wckey"),
-)
-
-
 def _local(cluster: Cluster) -> Iterator[str]:
     """What only a scheduler can do: with a local cluster it would be lost silently."""
     named = {"container.image": cluster.container.image}
-    named |= {name: getattr(cluster, name) for name in _SCHEDULER_KEYS}
+    named |= {name: getattr(cluster, name) for name in SCHEDULER_KEYS}
     for name, value in named.items():
         if value is not None:
             yield (
                 f"cluster.{name} must be null with a local cluster, got {value!r}; "
+                "use cluster=slurm"
+            )
+    for name in ("sbatch", "srun"):
+        value = getattr(cluster, name)
+        if value:
+            yield (
+                f"cluster.{name} must be empty with a local cluster, got {value!r}; "
                 "use cluster=slurm"
             )
     if cluster.setup:

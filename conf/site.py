@@ -97,6 +97,13 @@ class Cluster:
     container: Container = field(default_factory=Container)
 
 
+SCHEDULER_KEYS = (
+    *("partition", "account", "qos", "constraint", "gres", "gpus_per_node", "nodelist"),
+    *("exclude", "reservation", "dependency", "nice", "comment", "wckey"),
+)
+"""The keys of a cluster that are sbatch's options of the same names."""
+
+
 @dataclass
 class Launch:
     """How points become jobs.

@@ -6,19 +6,15 @@ import re
 from dataclasses import dataclass, fields
 
 from conf.schema import Gpu
-from conf.site import Cluster, Launch, Request
+from conf.site import SCHEDULER_KEYS, Cluster, Launch, Request
 
 # Options that have a key of their own, and those that this tool decides itself.
-_KEYED = (
-    *("partition", "account", "qos", "constraint", "gres", "gpus_per_node", "nodelist", "exclude"),
-    *("reservation", "dependency", "nice", "comment", "wckey"),
-)
 _OWN_OPTIONS: dict[str, str | None] = {
     **dict.fromkeys(("array", "output", "error", "open-mode", "parsable", "test-only"), None),
     **dict.fromkeys(("wrap", "wait", "job-name", "signal", "chdir", "input", "uid", "gid"), None),
     **dict.fromkeys(("nodes", "ntasks", "ntasks-per-node"), None),  # a point is one process
     **dict.fromkeys(("clusters", "cluster"), None),  # only the cluster that is asked has the job
-    **{name.replace("_", "-"): f"cluster.{name}" for name in _KEYED},
+    **{name.replace("_", "-"): f"cluster.{name}" for name in SCHEDULER_KEYS},
     "time": "launch.time_min",
     "mem": "launch.memory_gib",
     "cpus-per-task": "launch.cpus_per_task",
@@ -108,14 +104,7 @@ def resources_of(gpu: Gpu, cluster: Cluster, launch: Launch) -> Resources:
         chosen["gpus_per_node"] = None
     memory_mib = None if launch.memory_gib is None else max(1, round(launch.memory_gib * 1024))
     return Resources(
-        **chosen,
-        nodelist=cluster.nodelist,
-        exclude=cluster.exclude,
-        reservation=cluster.reservation,
-        dependency=cluster.dependency,
-        nice=cluster.nice,
-        comment=cluster.comment,
-        wckey=cluster.wckey,
+        **{name: getattr(cluster, name) for name in SCHEDULER_KEYS} | chosen,
         memory_mib=memory_mib,
         cpus_per_task=launch.cpus_per_task,
         options=tuple(sorted(cluster.sbatch.items())),
@@ -146,11 +135,11 @@ def resource_problems(cluster: Cluster, launch: Launch) -> list[str]:
                     f"got {value!r}"
                 )
     texts: dict[str, str | None] = {
-        "cluster.constraint": cluster.constraint,
-        "cluster.reservation": cluster.reservation,
-        "cluster.dependency": cluster.dependency,
-        "cluster.comment": cluster.comment,
-        "cluster.wckey": cluster.wckey,
+        **{
+            f"cluster.{name}": getattr(cluster, name)
+            for name in SCHEDULER_KEYS
+            if name not in (*_LISTS, "nice")
+        },
         **{f"cluster.sbatch.{name}": value for name, value in cluster.sbatch.items()},
         **{f"cluster.srun[{i}]": word for i, word in enumerate(cluster.srun)},
     }

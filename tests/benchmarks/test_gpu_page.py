@@ -17,7 +17,7 @@ from benchmarks.gpu_results import POINTS, environment_of
 from benchmarks.gpu_tables import table
 from conf.choices import Backend
 from conf.plain import from_plain, to_plain
-from conf.schema import Bf16Recipe, Fp8CurrentRecipe, MxFp8Recipe, Point, Recipe, Shape
+from conf.schema import Bf16Recipe, Fp8CurrentRecipe, MxFp8Recipe, Point, Recipe
 from jobs.record import (
     ArmBenchmark,
     BenchmarkResult,
@@ -35,8 +35,7 @@ from jobs.record import (
     Validation,
 )
 from tests.jobs.node.points import H200, point
-
-DSV3 = Shape(name="dsv3", seq_len=4096, hidden=16384, num_heads=128)
+from tests.shapes import DSV3
 
 
 def timing(ms: float) -> Timing:

@@ -11,6 +11,7 @@ import pytest
 from conf.choices import Backend, QkvFormat, RecipeName, RopeTable, Scheduler, ToleranceName
 from conf.rules import point_problems, problems
 from conf.schema import SeedTolerance
+from conf.site import SCHEDULER_KEYS
 from conf.verbs import Run
 from tests.conf.compositions import composed
 
@@ -99,12 +100,14 @@ NAN, INFINITY, TE = math.nan, math.inf, Backend.te
             "gpu.compute_capability must read like \"10.3\", got 'sm100'",
         ),
         ({"gpu.memory_gib": -1.0}, "gpu.memory_gib must be greater than 0, got -1.0"),
-        ({"cluster.comment": "a\nb"}, "cluster.comment must be one line, got 'a\\nb'"),
+        ({"cluster.python": "/a\nb"}, "cluster.python must be one line, got 'a\\nb'"),
         ({"cluster.env": {"1A": "x"}}, "cluster.env must name variables of letters, digits and _"),
         ({"cluster.python": " "}, "cluster.python must name an interpreter, got ' '"),
         ({"cluster.container.mounts": ["/a"]}, "cluster.container.mounts must read"),
         ({"cluster.partition": "p"}, "cluster.partition must be null with a local"),
         ({"cluster.container.image": "i"}, "cluster.container.image must be null with a local"),
+        ({"cluster.srun": ["x"]}, "cluster.srun must be empty with a local cluster, got ['x']"),
+        ({"cluster.sbatch": {"hint": "x"}}, "cluster.sbatch must be empty with a local cluster"),
         (
             {"cluster.setup": ["x"]},
             "cluster.setup must be empty with a local cluster, got 'x'",
@@ -122,6 +125,15 @@ def test_one_sentence_tells_what_cannot_be(
 ) -> None:
     (found,) = problems(changed(valid, changes))
     assert found.startswith(sentence)
+
+
+@pytest.mark.parametrize("name", SCHEDULER_KEYS)
+def test_what_only_a_scheduler_can_do_is_not_lost_silently(valid: Run, name: str) -> None:
+    value = 1 if name == "nice" else "x"
+    sentence = (
+        f"cluster.{name} must be null with a local cluster, got {value!r}; use cluster=slurm"
+    )
+    assert problems(changed(valid, {f"cluster.{name}": value})) == [sentence]
 
 
 def test_every_problem_is_told_at_once(valid: Run) -> None:

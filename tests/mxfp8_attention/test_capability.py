@@ -17,7 +17,6 @@ from conf.schema import (
     MxFp8Recipe,
     Point,
     Recipe,
-    Shape,
 )
 from mxfp8_attention.capability import (
     Check,
@@ -27,8 +26,8 @@ from mxfp8_attention.capability import (
     first_refusal,
 )
 from mxfp8_attention.capability_cudnn import LibraryAnswers
+from tests.shapes import DSV3
 
-DSV3 = Shape(name="dsv3", seq_len=4096, hidden=16384, num_heads=128)
 H200 = Gpu(name="h200", matches=["H200"], compute_capability="9.0")
 GB300 = Gpu(name="gb300", matches=["GB300"], compute_capability="10.3")
 NO_MXFP8 = "Device compute capability 10.0 or higher required for MXFP8 execution."

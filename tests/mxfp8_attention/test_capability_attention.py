@@ -31,8 +31,8 @@ from mxfp8_attention.capability_attention import (
 from mxfp8_attention.model import make_case
 from mxfp8_attention.te import TransformerEnginePath
 from tests.mxfp8_attention import fake_transformer_engine
+from tests.shapes import DSV3
 
-DSV3 = Shape(name="dsv3", seq_len=4096, hidden=16384, num_heads=128)
 HOPPER_FP8 = replace(DSV3, name="hopper_fp8", head_dim_nope=64)
 FUSED_BF16, FUSED_FP8 = Kernel("fused", 1), Kernel("fused", 2)
 UNFUSED, NONE, FLASH = Kernel("unfused"), Kernel("none"), Kernel("flash")

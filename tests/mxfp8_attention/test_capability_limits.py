@@ -27,8 +27,8 @@ from mxfp8_attention.capability_limits import (
     CURRENT_SCALING_ATTENTION,
     refusal_by_config,
 )
+from tests.shapes import DSV3
 
-DSV3 = Shape(name="dsv3", seq_len=4096, hidden=16384, num_heads=128)
 HOPPER_FP8 = replace(DSV3, name="hopper_fp8", head_dim_nope=64)
 TRITON = replace(DSV3, rope_kernel=RopeKernel.triton)
 CPU = Gpu(name="cpu", device="cpu")

@@ -7,7 +7,7 @@ import torch
 
 from conf.choices import Projection, QkvFormat, RopeTable
 from mxfp8_attention.case import make_case, weight_shapes
-from tests.mxfp8_attention.small_shapes import tiny
+from tests.shapes import tiny
 
 
 def test_equal_seeds_draw_equal_cases_and_others_do_not() -> None:

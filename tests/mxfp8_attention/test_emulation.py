@@ -21,7 +21,7 @@ from conf.schema import (
 from mxfp8_attention.case import Case, make_case
 from mxfp8_attention.emulation import EmulatedPath
 from mxfp8_attention.reference import ReferencePath
-from tests.mxfp8_attention.small_shapes import tiny
+from tests.shapes import tiny
 
 ALL_RECIPES = (
     Bf16Recipe(),

@@ -14,7 +14,7 @@ from mxfp8_attention.errors import head_views, step_errors, tensor_errors
 from mxfp8_attention.model import make_case
 from mxfp8_attention.reference import ReferencePath
 from mxfp8_attention.stages import staged_step
-from tests.mxfp8_attention.small_shapes import tiny
+from tests.shapes import tiny
 
 SHAPE = tiny()
 

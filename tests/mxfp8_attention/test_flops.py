@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from conf.choices import AttnMask, Projection
@@ -24,9 +26,9 @@ from mxfp8_attention.flops import (
     total_floor_ms,
     total_flops,
 )
+from tests.shapes import DSV3
 
-DSV3 = Shape(name="dsv3", seq_len=4096, hidden=16384, num_heads=128)
-SPLIT = Shape(name="dsv3", seq_len=4096, hidden=16384, num_heads=128, projection=Projection.split)
+SPLIT = replace(DSV3, projection=Projection.split)
 GB300 = Gpu(
     name="gb300",
     peak_bf16_tflops=2500,

@@ -10,7 +10,7 @@ import torch
 from conf.choices import Projection
 from conf.schema import Bf16Recipe, Fp8CurrentRecipe, MxFp8Recipe
 from mxfp8_attention.model import build_path, make_case, weight_shapes
-from tests.mxfp8_attention.small_shapes import tiny
+from tests.shapes import tiny
 
 
 @pytest.mark.parametrize("projection", Projection)

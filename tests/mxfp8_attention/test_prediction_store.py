@@ -12,7 +12,7 @@ from conf.schema import Bf16Recipe, Fp8CurrentRecipe, Fp8DelayedRecipe, MxFp8Rec
 from mxfp8_attention import prediction_store
 from mxfp8_attention.prediction import Expected, Prediction, StagePrediction, TensorPrediction
 from mxfp8_attention.prediction_store import entries, key, save, stored
-from tests.mxfp8_attention.small_shapes import tiny
+from tests.shapes import tiny
 
 WITH_HEADS = Expected(0.0698, 0.0123, 0.0731, 0.0301)
 WITHOUT = Expected(0.001702, 0.05)

@@ -31,7 +31,7 @@ from mxfp8_attention.predictions import (
 )
 from mxfp8_attention.reference import ReferencePath
 from mxfp8_attention.stages import stage_errors, staged_step
-from tests.mxfp8_attention.small_shapes import tiny
+from tests.shapes import tiny
 
 TINY = shipped_shapes()["tiny"]
 

@@ -14,7 +14,7 @@ from mxfp8_attention import head_pieces, reference
 from mxfp8_attention.model import NORM_EPS, Case, make_case
 from mxfp8_attention.reference import ReferencePath
 from tests.mxfp8_attention.live_memory import LiveMemory
-from tests.mxfp8_attention.small_shapes import tiny
+from tests.shapes import tiny
 
 
 def rotated(x: Tensor, case: Case) -> Tensor:

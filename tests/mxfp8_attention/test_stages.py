@@ -11,7 +11,7 @@ from mxfp8_attention.emulation import EmulatedPath
 from mxfp8_attention.model import make_case
 from mxfp8_attention.reference import ReferencePath
 from mxfp8_attention.stages import projected_names, stage_errors, staged_step
-from tests.mxfp8_attention.small_shapes import tiny
+from tests.shapes import tiny
 
 # Two operands of E4M3; attention's P and dS add to theirs.
 PRODUCTS = ("qkv", "q_proj", "kv_proj", "out", "dx", "dqkv_weight", "dattention", "dout_weight")

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conf.schema import Gpu
-from conf.site import Cluster, Container, Launch, Request
+from conf.site import SCHEDULER_KEYS, Cluster, Container, Launch, Request
 from jobs.cluster.refusal import explain
 from jobs.cluster.resources import Resources, parse_gres, resource_problems, resources_of
 
@@ -23,6 +23,12 @@ def test_what_the_cluster_says_of_a_gpu_is_asked_for() -> None:
     made = asked(Cluster(name="lab", requests={"gb300": request}))
     assert (made.partition, made.account, made.gres) == ("gpu", "team", "gpu:gb300:2")
     assert made.gpus == 2
+
+
+@pytest.mark.parametrize("name", SCHEDULER_KEYS)
+def test_every_key_for_the_scheduler_is_asked_for(name: str) -> None:
+    cluster = Cluster(name="lab", **{name: "x"})  # type: ignore[arg-type] # whichever key's type
+    assert getattr(asked(cluster), name) == "x"
 
 
 def test_a_key_of_the_command_line_wins_over_the_map() -> None:

@@ -13,22 +13,12 @@ from torch import Tensor
 
 from conf.choices import Backend
 from conf.plain import to_plain
-from conf.schema import Benchmark, CalibratedTolerance, Gpu, MxFp8Recipe, Point, Recipe, Shape
+from conf.schema import Benchmark, CalibratedTolerance, Gpu, MxFp8Recipe, Point, Recipe
 from jobs.node.point_file import PointFile, read_point_file
 from mxfp8_attention.model import Case, build_path
 from mxfp8_attention.model import Path as AttentionPath
+from tests.shapes import TINY
 
-# shape=tiny, whose predictions are stored.
-TINY = Shape(
-    name="tiny",
-    seq_len=128,
-    hidden=256,
-    num_heads=4,
-    head_dim_nope=64,
-    head_dim_rope=32,
-    head_dim_v=64,
-    init_std=0.0625,
-)
 CPU = Gpu(name="cpu", device="cpu", backend=Backend.emulated)
 H200 = Gpu(
     name="h200",

@@ -25,7 +25,8 @@ from jobs.record import (
     Timing,
     Validation,
 )
-from tests.jobs.node.points import GB300, TINY, point
+from tests.jobs.node.points import GB300, point
+from tests.shapes import TINY
 
 DSV3 = replace(TINY, name="dsv3", seq_len=4096, hidden=16384, num_heads=128)
 ON_GB300 = point(gpu=GB300, shape=DSV3, recipe=MxFp8Recipe(), backend=Backend.te)

@@ -30,7 +30,6 @@ from mxfp8_attention import emulation_linear
 from tests.jobs.node.points import (
     FEW,
     H200,
-    TINY,
     planting,
     point,
     point_file,
@@ -39,6 +38,7 @@ from tests.jobs.node.points import (
     zeroed,
 )
 from tests.mxfp8_attention.test_prediction_plausibility import plant_no_quantizer, plant_zeroed_dx
+from tests.shapes import TINY
 
 
 def run(tmp_path: Path, *, build: Any = None, **changed: Any) -> Record:  # noqa: ANN401

@@ -12,7 +12,7 @@ from conf.schema import Bf16Recipe, MxFp8Recipe, Recipe
 from jobs.node.stages import stages_of
 from mxfp8_attention.flops import STAGES
 from mxfp8_attention.model import build_path, make_case
-from tests.jobs.node.points import TINY
+from tests.shapes import TINY
 
 
 @pytest.mark.parametrize("projection", list(Projection))

@@ -1,4 +1,4 @@
-"""Shapes that take milliseconds, for the tests of the numerics."""
+"""The shapes of tests: one that takes milliseconds, and the one that is planned for hardware."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from dataclasses import replace
 
 from conf.schema import Shape
 
+DSV3 = Shape(name="dsv3", seq_len=4096, hidden=16384, num_heads=128)
+# shape=tiny, whose predictions are stored.
 TINY = Shape(
     name="tiny",
     seq_len=128,
