@@ -82,6 +82,9 @@ def main(words: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if words is None else words)
     if sys.stdout is None:  # closed by whoever started it: what is shown decides nothing
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - lives as long as the process
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # what a terminal cannot show is no failure
+            stream.reconfigure(errors="backslashreplace")
     try:
         return _main(words)
     except JobError as error:

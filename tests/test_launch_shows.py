@@ -110,6 +110,20 @@ def test_an_unknown_shell_is_told(launcher: Launcher, words: str) -> None:
     assert told.startswith("-sc must be given install, uninstall or query=SHELL with one of bash")
 
 
+def test_what_the_terminal_cannot_show_is_shown_escaped(tmp_path: Path) -> None:
+    command = [
+        sys.executable,
+        str(ROOT / "launch.py"),
+        "plan",
+        "grid=none",
+        f"runs_dir={tmp_path}/ü",
+    ]
+    env = os.environ | {"PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert f"runs_dir='{tmp_path}/\\xfc'" in done.stdout
+
+
 def test_bash_completes_with_what_it_was_given(tmp_path: Path) -> None:
     bash = shutil.which("bash")
     if bash is None:

@@ -46,6 +46,7 @@ _SACCT_FIELDS = (
     *("JobID", "JobIDRaw", "State", "ExitCode", "ElapsedRaw", "NodeList", "Reason"),
     "JobName",
 )
+_NO_NAME_YET = "allocation"  # what sacct prints of a job whose start it has not heard of
 # slurmstepd ends a batch step that could not be launched with this "signal".
 _LAUNCH_SIGNAL = 53
 
@@ -226,7 +227,7 @@ def parse_sacct(text: str) -> dict[str, TaskState]:
                 node="" if node == "None assigned" else node,
                 elapsed_s=int(elapsed) if elapsed.isdigit() else None,
                 evidence=(f"sacct: {'|'.join(parts[:7])}",),
-                names=("|".join(parts[7:]),),
+                names=_booked_names("|".join(parts[7:])),
             )
     for job_id, word, line in steps:
         task = found.get(job_id)
@@ -234,6 +235,11 @@ def parse_sacct(text: str) -> dict[str, TaskState]:
             shown = (*task.evidence, f"sacct: {line}")
             found[job_id] = replace(task, state=word, reason="its step ran out", evidence=shown)
     return found
+
+
+def _booked_names(name: str) -> tuple[str, ...]:
+    """What accounting calls a job; none where only its end has arrived there so far."""
+    return () if name in ("", _NO_NAME_YET) else (name,)
 
 
 def join(
@@ -257,7 +263,7 @@ def _joined(listed: TaskState | None, booked: TaskState | None, asked_queue: boo
         return replace(booked, state=LOST, reason=reason)
     # Only accounting sees into the steps; a row of a requeued job's earlier run does not count.
     if listed.final and booked is not None and booked.final:
-        return replace(booked, restarts=listed.restarts, evidence=booked.evidence)
+        return replace(booked, restarts=listed.restarts, names=listed.names or booked.names)
     return listed
 
 

@@ -78,6 +78,15 @@ def test_a_state_counts_for_the_sweep_whose_name_the_job_has() -> None:
     assert other.reason == "SLURM has given the number 14_0 to another job, 's-1.c0'"
 
 
+def test_accounting_may_hear_of_a_job_s_end_before_its_name() -> None:
+    booked = "17|17|COMPLETED|0:0|0|n1|None|allocation\n"
+    alone = state_of("17", ["s-1"], joined("", booked))
+    listed = state_of("17", ["s-1"], joined("17|N/A|17|COMPLETED|0|0:00|n1|None|s-1.0||", booked))
+    other = state_of("17", ["s-1"], joined("17|N/A|17|COMPLETED|0|0:00|n1|None|wrap||", booked))
+    told = [task.state for task in (alone, listed, other) if task]
+    assert told == ["COMPLETED", "COMPLETED", "LOST"]
+
+
 def test_tasks_that_were_cancelled_as_they_waited_share_one_row(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
