@@ -100,7 +100,7 @@ NAN, INFINITY, TE = math.nan, math.inf, Backend.te
             "gpu.compute_capability must read like \"10.3\", got 'sm100'",
         ),
         ({"gpu.memory_gib": -1.0}, "gpu.memory_gib must be greater than 0, got -1.0"),
-        ({"cluster.python": "/a\nb"}, "cluster.python must be one line, got 'a\\nb'"),
+        ({"cluster.python": "/a\nb"}, "cluster.python must be one line, got '/a\\nb'"),
         ({"cluster.env": {"1A": "x"}}, "cluster.env must name variables of letters, digits and _"),
         ({"cluster.python": " "}, "cluster.python must name an interpreter, got ' '"),
         ({"cluster.container.mounts": ["/a"]}, "cluster.container.mounts must read"),
