@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-LOG_PIPE = "MXFP8_LOG_PIPE"
+LOG_PIPE = "MXFP8_JOB_LOG_PIPE"
 """The variable that names the pipe whose other end is written to the attempt's `output.log`."""
 
 

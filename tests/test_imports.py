@@ -21,7 +21,7 @@ LAYERS = ("conf", "mxfp8_attention", "jobs.record", "jobs.node", "jobs.cluster",
 PLUGINS = "hydra_plugins"
 SHARED = {
     *("jobs", "jobs.errors", "jobs.files", "jobs.log_pipe", "jobs.perf", "jobs.text"),
-    "jobs.words",
+    *("jobs.span", "jobs.words"),
 }
 LOGIN_ONLY = {"hydra", "omegaconf", "submitit", "rich"}
 LAZY = {"transformer_engine", "matplotlib"}

@@ -114,7 +114,7 @@ def read_sweep(folder: Path) -> FoundSweep:
             place = len(sweep.planned)
             sweep.planned[point_id] = PlannedPoint(point_id=point_id, index=place, config=config)
     for attempts in sweep.attempts.values():
-        attempts.sort(key=lambda attempt: _age(sweep, attempt))
+        attempts.sort(key=_order(sweep, attempts))
     return sweep
 
 
@@ -240,11 +240,26 @@ def _config_from(sweep: FoundSweep, point_id: str) -> dict[str, Any]:
     return records[-1].config if records else {}
 
 
-def _age(sweep: FoundSweep, attempt: FoundAttempt) -> tuple[int, str, int]:
-    jobs = [task.job_id for task in sweep.tasks.get(attempt.point_id, [])]
-    known = jobs.index(attempt.job_folder) if attempt.job_folder in jobs else -1
-    started = attempt.started.started_at if attempt.started else ""
-    return known, started, attempt.number
+def _order(
+    sweep: FoundSweep, attempts: list[FoundAttempt]
+) -> Callable[[FoundAttempt], tuple[int, str, str, int]]:
+    """The order of a point's attempts: of jobs as the ledger has them, within a job by number.
+
+    The clocks of nodes differ: what they say decides only between jobs that no ledger knows.
+    """
+    jobs = [task.job_id for task in sweep.tasks.get(attempts[0].point_id, [])]
+    began: dict[str, str] = {}
+    for attempt in attempts:
+        if attempt.job_folder not in jobs and attempt.started is not None:
+            known = began.get(attempt.job_folder, attempt.started.started_at)
+            began[attempt.job_folder] = min(known, attempt.started.started_at)
+
+    def place(attempt: FoundAttempt) -> tuple[int, str, str, int]:
+        folder = attempt.job_folder
+        known = jobs.index(folder) if folder in jobs else -1
+        return known, began.get(folder, ""), folder, attempt.number
+
+    return place
 
 
 def _text(sweep: FoundSweep, path: Path, limit: int = MAX_BYTES) -> str | None:

@@ -10,11 +10,11 @@ import re
 import signal
 import socket
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from jobs.files import open_regular, read_json
+from jobs.span import Span
 from jobs.text import masked
 from jobs.words import cause_of
 
@@ -50,7 +50,7 @@ def record_of_death(
     attempt: Path,
     job_id: str,
     seen: Seen,
-    started: float,
+    span: Span,
     limit_s: float | None = None,
 ) -> dict[str, Any]:
     """Writes down what is known of an attempt whose process left no record.
@@ -60,7 +60,7 @@ def record_of_death(
         attempt: The attempt's folder, with its `output.log`.
         job_id: The job as people type it.
         seen: How the process ended.
-        started: When it was started, seconds since the epoch.
+        span: Since when it ran.
         limit_s: Its time limit.
 
     Returns:
@@ -71,7 +71,6 @@ def record_of_death(
     if seen.max_memory_gib is not None:
         reason += f" (at most {seen.max_memory_gib:.2f} GiB of memory)"
     point = _read_json(point_file)
-    finished = datetime.now(UTC).timestamp()
     return {
         "schema_version": 1,
         "identity": _identity(point, attempt, job_id),
@@ -81,9 +80,7 @@ def record_of_death(
         "cause": cause,
         "reason": reason,
         "evidence": _evidence(lines, offset),
-        "started_at": _iso(started),
-        "finished_at": _iso(finished),
-        "duration_s": round(finished - started, 3),
+        **span.as_recorded(),
         "command": point.get("command"),
     }
 
@@ -187,7 +184,3 @@ def _read_json(path: Path) -> dict[str, Any]:
     except (OSError, ValueError):
         return {}
     return data if isinstance(data, dict) else {}
-
-
-def _iso(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")

@@ -24,6 +24,7 @@ from jobs.cluster.child_log import ChildLog
 from jobs.cluster.death import Seen, oom_kills, record_of_death
 from jobs.files import give_up_spare, keep_spare, new_attempt, read_json, write_whole
 from jobs.log_pipe import LOG_PIPE, pipe_name
+from jobs.span import Span
 
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 GRACE_S = 10.0
@@ -97,7 +98,7 @@ def run_point(
     """
     attempt = new_attempt(point_folder)
     keep_spare(attempt)
-    started = time.time()
+    span = Span()
     killed_before = oom_kills()
     stop: StopError | None = None
     seen = Seen()
@@ -120,9 +121,7 @@ def run_point(
             unfinished.unlink()
     unwritten: OSError | None = None
     if not (attempt / "record.json").exists() and not (stop and stop.cause is None):
-        record = record_of_death(
-            point_file, attempt, child.job_id, seen, started, child.time_limit_s
-        )
+        record = record_of_death(point_file, attempt, child.job_id, seen, span, child.time_limit_s)
         unwritten = _write_record(attempt / "record.json", record)
     give_up_spare(attempt)
     if unwritten is not None:

@@ -16,6 +16,7 @@ import submitit
 
 from conf.site import Cluster, Container
 from jobs.cluster.resources import BY_CPU_OR_GPU, Resources
+from jobs.cluster.slot import JOB_UPTIME
 from jobs.cluster.travel import ENTRY_ZIP
 from jobs.errors import UsageError
 
@@ -187,6 +188,7 @@ def _folders(submission: Submission) -> list[str]:
         'job="${SLURM_ARRAY_JOB_ID:-$SLURM_JOB_ID}"',
         'task="$job${SLURM_ARRAY_TASK_ID:+_$SLURM_ARRAY_TASK_ID}"',
         f'mkdir -p {sweep}/"$job" || exit 1',
+        f"read -r {JOB_UPTIME} _ < /proc/uptime && export {JOB_UPTIME}",
         f'ln -sfn {entry} {sweep}/"$job/${{task}}_submitted.pkl" || exit 1',
         # The same file by a second name; a requeued job has it already.
         f"ln {log} 2>/dev/null || true",

@@ -26,7 +26,10 @@ from jobs.cluster.entry import (
     unwritten_words,
 )
 from jobs.files import new_attempt, read_json, write_whole
+from jobs.span import Span
 
+JOB_UPTIME = "MXFP8_JOB_UPTIME"
+"""The variable that tells how long the node had been up when the job's script began there."""
 # The scheduler may warn a minute earlier than it was asked to.
 _WARNING_SLACK_S = 75.0
 _RETRIED = frozenset(
@@ -49,12 +52,10 @@ def run_slot(submission_json: str) -> list[dict[str, Any]]:
         SystemExit: The job was told to end; the scheduler knows why, so no record says more. Or
             a record could not be written: the job's log says so, and its exit code.
     """
-    began = time.time()
     asked = read_json(Path(submission_json))
     job_id, folder = _job(Path(asked["sweep"]))
     points = asked["tasks"][os.environ.get("SLURM_ARRAY_TASK_ID", "0")]
-    deadline = _deadline(began, asked["time_min"])
-    ask_stop = _handle_signals(deadline, asked["warning_s"], asked["time_min"])
+    ask_stop = _handle_signals(asked["warning_s"], asked["time_min"])
     child = Child(
         python=asked["python"],
         root=asked["root"],
@@ -124,16 +125,31 @@ def _job(sweep: Path) -> tuple[str, Path]:
     return job_id, sweep / (array or raw)
 
 
-def _deadline(began: float, time_min: int) -> float:
-    """When the job's time is over, seconds since the epoch."""
-    told = os.environ.get("SLURM_JOB_END_TIME", "")
-    limit = float(told) if told.isdecimal() else began + time_min * 60
-    return min(limit, began + time_min * 60)
+def time_left_s(time_min: int) -> float:
+    """Seconds until the job's time is over.
+
+    The scheduler's clock and the node's may differ by hours: two moments are compared only where
+    one clock told both.
+
+    Args:
+        time_min: Minutes that it asked for.
+    """
+    limit_s = time_min * 60.0
+    told = [os.environ.get(f"SLURM_JOB_{word}_TIME", "") for word in ("START", "END")]
+    if all(moment.isdecimal() for moment in told):
+        limit_s = min(limit_s, float(told[1]) - float(told[0]))
+    try:
+        spent_s = time.clock_gettime(time.CLOCK_BOOTTIME) - float(os.environ[JOB_UPTIME])
+    except (KeyError, ValueError):
+        spent_s = 0.0
+    return limit_s - max(0.0, spent_s)
 
 
-def _handle_signals(deadline: float, warning_s: float, time_min: int) -> AskStop:
+def _handle_signals(warning_s: float, time_min: int) -> AskStop:
     """Notes when the running point has to end: before the scheduler ends the job, or told so."""
     asked: list[StopError] = []
+    left_s = time_left_s(time_min)
+    deadline = time.monotonic() + left_s
 
     def stop(cause: str | None, reason: str) -> None:
         asked.append(StopError(cause, reason))
@@ -144,7 +160,7 @@ def _handle_signals(deadline: float, warning_s: float, time_min: int) -> AskStop
     def warned(number: int, frame: FrameType | None) -> None:
         # On a short job the warning may come a minute early: our own alarm is exact. A warning
         # long before the end that we know of means that somebody has moved the end.
-        if deadline - time.time() > warning_s + _WARNING_SLACK_S:
+        if deadline - time.monotonic() > warning_s + _WARNING_SLACK_S:
             stop("timeout", "the scheduler warned that its job's time limit was near")
 
     def told_to_end(number: int, frame: FrameType | None) -> None:
@@ -154,8 +170,7 @@ def _handle_signals(deadline: float, warning_s: float, time_min: int) -> AskStop
     signal.signal(signal.SIGUSR2, warned)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, told_to_end)
-    left = deadline - time.time()
-    signal.setitimer(signal.ITIMER_REAL, max(1.0, left - min(warning_s, left / 6)))
+    signal.setitimer(signal.ITIMER_REAL, max(1.0, left_s - min(warning_s, left_s / 6)))
     return lambda: asked[0] if asked else None
 
 
@@ -177,7 +192,7 @@ def _not_started(point_file: Path, point_folder: Path, job_id: str) -> dict[str,
     """Records a point whose turn did not come before the job had to end."""
     attempt = new_attempt(point_folder)
     seen = Seen(stopped=("timeout", "not started: its job's time limit came first"))
-    record = record_of_death(point_file, attempt, job_id, seen, time.time())
+    record = record_of_death(point_file, attempt, job_id, seen, Span())
     write_whole(attempt / "record.json", json.dumps(record, indent=2) + "\n")
     return read_outcome(attempt)
 

@@ -9,7 +9,6 @@ import contextlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 
 from jobs.cluster.asking import AskStates, ask
@@ -21,12 +20,12 @@ from jobs.cluster.collect_points import (
     outcome_code,
     plan_damage,
 )
-from jobs.cluster.collect_read import FoundSweep, Task, read_sweep
+from jobs.cluster.collect_read import FoundAttempt, FoundSweep, Task, read_sweep
 from jobs.cluster.collect_select import Selection
 from jobs.cluster.collect_state import judge
 from jobs.cluster.ledger import PlannedPoint
 from jobs.cluster.states import TaskState, state_of
-from jobs.record import INFRASTRUCTURE_CAUSES, Started
+from jobs.record import INFRASTRUCTURE_CAUSES
 
 UNDER_WAY = frozenset({"PENDING", "RUNNING", "REQUEUED"})
 
@@ -168,25 +167,25 @@ def _row(
         logs = logs_of(folder, job_logs_of[folder], point_id, task)
     point = judge(sweep, point_id, states, logs)
     state = state_of(str(task), sweep.names, states) if task else None
-    started = _started(sweep, point_id, task)
-    node = started.host if started else ""
+    begun = _begun(sweep, point_id, task)
+    node = begun.started.host if begun and begun.started else ""
     if state is not None and state.node:
         node = state.node
     elapsed: float | None = None
     if point.record is not None:
         elapsed = point.record.duration_s
         node = point.record.environment.host or node
-    elif point.state == "RUNNING" and started is not None:
-        with contextlib.suppress(ValueError):
-            elapsed = max(0.0, moment - datetime.fromisoformat(started.started_at).timestamp())
+    elif point.state == "RUNNING" and begun is not None:
+        with contextlib.suppress(OSError):  # not by what the node's own clock said
+            elapsed = max(0.0, moment - (begun.folder / "started.json").stat().st_mtime)
     elif state is not None and state.final:
         elapsed = state.elapsed_s
     return Row(point, sweep.planned[point_id], node, elapsed, state)
 
 
-def _started(sweep: FoundSweep, point_id: str, task: Task | None) -> Started | None:
-    """How its last attempt began; one of an earlier job says nothing of the job that counts."""
+def _begun(sweep: FoundSweep, point_id: str, task: Task | None) -> FoundAttempt | None:
+    """Its last attempt that began; one of an earlier job says nothing of the job that counts."""
     for attempt in reversed(sweep.attempts.get(point_id, [])):
         if attempt.started and (task is None or attempt.job_folder == task.job_id):
-            return attempt.started
+            return attempt
     return None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 
 from jobs.node.outcome import End
 from jobs.node.point_file import PointFile
@@ -19,6 +18,7 @@ from jobs.record import (
     Validation,
 )
 from jobs.record import Check as RecordedCheck
+from jobs.span import Span
 from mxfp8_attention.capability import Check
 
 
@@ -28,7 +28,7 @@ class Draft:
 
     identity: Identity
     point_file: PointFile
-    started: datetime = field(default_factory=lambda: datetime.now(UTC))
+    span: Span = field(default_factory=Span)
     environment: Environment = field(default_factory=lambda: Environment())
     checks: list[Check] = field(default_factory=list)
     flags: list[str] = field(default_factory=list)
@@ -47,7 +47,6 @@ class Draft:
         Returns:
             The record.
         """
-        finished = datetime.now(UTC)
         return Record(
             identity=self.identity,
             config=self.point_file.config,
@@ -65,16 +64,9 @@ class Draft:
             cause=end.cause,
             reason=end.reason,
             evidence=list(end.evidence),
-            started_at=iso(self.started),
-            finished_at=iso(finished),
-            duration_s=round((finished - self.started).total_seconds(), 3),
             command=self.point_file.text("command"),
+            **self.span.as_recorded(),
         )
-
-
-def iso(moment: datetime) -> str:
-    """A moment as the ledger writes it."""
-    return moment.isoformat(timespec="milliseconds")
 
 
 def _recorded(check: Check) -> RecordedCheck:

@@ -11,7 +11,7 @@ from conf.choices import Backend, Job
 from jobs.files import write_whole
 from jobs.node.arms import PathBuilder
 from jobs.node.attention import run_attention
-from jobs.node.draft import Draft, iso
+from jobs.node.draft import Draft
 from jobs.node.environment import (
     gather_environment,
     source_change,
@@ -24,6 +24,7 @@ from jobs.node.report import report
 from jobs.node.telemetry import Telemetry
 from jobs.process import this_process
 from jobs.record import Outcome, Record, Started, to_json
+from jobs.span import iso
 from mxfp8_attention.capability import checks_for, first_refusal, look
 from mxfp8_attention.capability_flags import flags
 from mxfp8_attention.model import build_path
@@ -112,7 +113,7 @@ def _write_started(draft: Draft, attempt_dir: Path) -> None:
     started = Started(
         **this_process().model_dump(),
         identity=draft.identity,
-        started_at=iso(draft.started),
+        started_at=iso(draft.span.began),
     )
     write_whole(attempt_dir / "started.json", to_json(started))
 

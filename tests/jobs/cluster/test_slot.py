@@ -17,6 +17,7 @@ import pytest
 from jobs.cluster.death import oom_kills
 from jobs.cluster.resources import Resources
 from jobs.cluster.script import Submission
+from jobs.cluster.slot import JOB_UPTIME, time_left_s
 from jobs.cluster.travel import pack_entry, take_snapshot
 from jobs.errors import SubmissionError
 from tests.cluster import stand_in_node as node
@@ -155,9 +156,23 @@ def test_an_early_warning_on_a_short_job_is_no_end(tmp_path: Path) -> None:
 
 def test_the_point_is_ended_before_its_job_is(tmp_path: Path) -> None:
     slot = Slot(tmp_path, [node.HANGS])
-    slot.run(SLURM_JOB_END_TIME=str(int(time.time()) + 3))
+    slot.run(SLURM_JOB_START_TIME="1000", SLURM_JOB_END_TIME="1003")
     assert slot.ends() == [("ERROR", "timeout")]
     assert "time limit of 60 min came near" in slot.records()[0]["reason"]
+
+
+def test_a_job_s_time_is_told_by_no_clock_that_may_differ(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time, "clock_gettime", lambda clock: 5000.0)
+    monkeypatch.setattr(time, "time", lambda: 0.0)
+    assert time_left_s(60) == 3600
+    monkeypatch.setenv("SLURM_JOB_END_TIME", "1200")
+    assert time_left_s(60) == 3600, "the end alone tells nothing to a clock that may be wrong"
+    monkeypatch.setenv("SLURM_JOB_START_TIME", "1000")
+    assert time_left_s(60) == 200
+    monkeypatch.setenv(JOB_UPTIME, "4950.5")
+    assert time_left_s(60) == 150.5
+    monkeypatch.setenv(JOB_UPTIME, "6000")
+    assert time_left_s(60) == 200
 
 
 def test_memory_kills_are_counted_in_either_cgroup_version(tmp_path: Path) -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from pathlib import Path
+
+import pytest
 
 from jobs.cluster.asking import LAST_SEEN
 from jobs.cluster.collect_select import Selection
@@ -61,8 +64,9 @@ def test_an_attempt_under_an_earlier_job_says_nothing_of_the_one_that_runs(
     sweep = Sweep(tmp_path)
     attempt = new_attempt(sweep.ledger.point_folder("14", "p-0"))
     identity = Identity(point_id="p-0", job_id="14_0")
-    started = Started(identity=identity, host="n7", pid=1, started_at="1970-01-01T00:00:00+00:00")
+    started = Started(identity=identity, host="n7", pid=1, started_at="2099-01-01T00:00:00+00:00")
     write_whole(attempt / "started.json", to_json(started))
+    os.utime(attempt / "started.json", (0, 0))  # the node's clock is wrong
     sweep.answer = knows(_0="RUNNING")
     (first, *_) = sweep.look().rows
     assert first.elapsed_s == 1000.0
@@ -72,6 +76,24 @@ def test_an_attempt_under_an_earlier_job_says_nothing_of_the_one_that_runs(
     sweep.answer = Knowledge({"15": TaskState("15", "15", "RUNNING")})
     (first, *_) = sweep.look().rows
     assert (first.point.state, first.node, first.elapsed_s) == ("RUNNING", "", None)
+
+
+@pytest.mark.parametrize("late", ["2026-01-01T10:00:00+00:00", None])
+def test_attempts_of_one_job_are_in_the_order_of_their_numbers(
+    tmp_path: Path, late: str | None
+) -> None:
+    """Whatever the clocks of their nodes said, and though one has not said anything."""
+    sweep = Sweep(tmp_path)
+    for number, moment in enumerate(("2026-01-01T11:00:00+00:00", late), 1):
+        attempt = new_attempt(sweep.ledger.point_folder("14", "p-0"))
+        identity = Identity(point_id="p-0", job_id="14_0", attempt=number)
+        if moment is not None:
+            started = Started(identity=identity, host="n7", pid=1, started_at=moment)
+            write_whole(attempt / "started.json", to_json(started))
+    record = Record(identity=identity, config={}, outcome=Outcome.PASSED)
+    write_whole(attempt / "record.json", to_json(record))
+    (first, *_) = sweep.look().rows
+    assert (first.point.state, first.point.attempt) == ("PASSED", 2)
 
 
 def test_a_table_that_is_too_long_keeps_the_totals_and_what_tells_most(tmp_path: Path) -> None:
