@@ -132,8 +132,9 @@ def _last(key: str) -> str:
 
 def _same(value: object) -> str:
     """Text that is equal for equal values: JSON may hold 60 or 60.0."""
-    whole = isinstance(value, float) and value.is_integer()
-    return json.dumps(int(value) if whole else value, default=str)  # type: ignore[call-overload]
+    if isinstance(value, float) and value.is_integer():
+        return repr(int(value))
+    return repr(value) if not isinstance(value, list) else json.dumps(value, default=str)
 
 
 def _word(value: object) -> str:
