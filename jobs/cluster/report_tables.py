@@ -73,7 +73,8 @@ def point_table(
     Returns:
         The columns that have a value at some point, and a row for each point.
     """
-    made = [_point_row(point, row) for point, row in zip(points, rows, strict=True)]
+    seen = {str(row["gpu"]): str(row["gpu_name"]) for row in rows if row["gpu_name"]}
+    made = [_point_row(point, row, seen) for point, row in zip(points, rows, strict=True)]
     kept = [
         place
         for place in range(len(POINT_COLUMNS))
@@ -85,12 +86,14 @@ def point_table(
     )
 
 
-def _point_row(point: CollectedPoint, row: dict[str, Value]) -> PointRow:
+def _point_row(point: CollectedPoint, row: dict[str, Value], seen: dict[str, str]) -> PointRow:
     def of(name: str) -> float | None:
         value = row[name]
         return float(value) if isinstance(value, int | float) else None
 
-    gpu = str(row["gpu_name"] or row["gpu"] or show.NOTHING).removeprefix("NVIDIA ")
+    # What left no record is called as the points beside it that were asked for the same GPU.
+    asked = str(row["gpu"] or show.NOTHING)
+    gpu = str(row["gpu_name"] or seen.get(asked, asked)).removeprefix("NVIDIA ")
     shape = str(row["shape"] or point.point_id)
     batch = f" b={row['batch']}" if row["batch"] not in (None, 1) else ""
     recipe = str(row["recipe"] or show.NOTHING)

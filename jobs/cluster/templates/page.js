@@ -57,7 +57,11 @@
     const button = document.createElement("button");
     button.type = "button";
     button.textContent = header.textContent;
-    header.replaceChildren(button);
+    // Browsers print no button in the header that they repeat on each page.
+    const printed = document.createElement("span");
+    printed.className = "printed";
+    printed.textContent = header.textContent;
+    header.replaceChildren(button, printed);
     header.setAttribute("aria-sort", "none");
     button.addEventListener("click", () => sortBy(header, index, header.classList.contains("num")));
   });

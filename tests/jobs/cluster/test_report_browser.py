@@ -66,6 +66,10 @@ def test_what_has_no_value_sorts_last_both_ways(page: Page) -> None:
         assert column(page, 6)[0] != "–"  # noqa: RUF001 - likewise
 
 
+def test_a_gpu_is_called_the_same_where_no_record_tells_its_name(page: Page) -> None:
+    assert page.get_by_label("GPU").locator("option").all_inner_texts() == ["all", "GB300", "H200"]
+
+
 def test_filters_narrow_the_table_and_say_how_far(page: Page) -> None:
     shown = page.locator("#shown")
     assert shown.inner_text() == "All 48 points"
@@ -135,6 +139,9 @@ def test_printing_shows_what_was_folded_and_hides_the_controls(page: Page) -> No
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
     assert page.locator("details:not([open])").count() == 0
     assert not page.locator(".controls").is_visible()
+    # A header that is repeated on each page holds text: of a button nothing would be printed.
+    assert not page.locator("#table thead button").first.is_visible()
+    assert page.locator("#table thead th").all_inner_texts()[:3] == ["Point", "State", "Recipe"]
     assert len(page.pdf(format="A4")) > 10_000
     page.evaluate("dispatchEvent(new Event('afterprint'))")
     assert page.locator("details:not([open])").count() > 0
