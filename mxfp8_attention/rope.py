@@ -88,10 +88,7 @@ def mla_rope_q(
         ValueError: shapes, dtypes, positions or kernel do not fit together.
         ImportError: q is on a GPU, `kernel` is not eager and Triton is not installed.
     """
-    _check_data("q", q, qkv_format)
-    _check_tables(tables, rope_dim, q)
-    if not rope_dim <= q.shape[-1]:
-        raise ValueError(f"rope_dim must be at most q's head width {q.shape[-1]}, got {rope_dim}")
+    _check_data("q", q, qkv_format, rope_dim)
     if inplace_grad and not inplace:
         raise ValueError("inplace_grad must be False without inplace, got True; set inplace=True")
     if inplace and overlaps_itself(q):
@@ -99,7 +96,7 @@ def mla_rope_q(
             f"q must hold each element once to be rotated in place, got strides {q.stride()} "
             f"for shape {tuple(q.shape)}; leave inplace=False"
         )
-    cos, sin, rows = _addressed(q, tables, qkv_format, cu_seqlens, positions)
+    cos, sin, rows = _addressed(q, tables, rope_dim, qkv_format, cu_seqlens, positions)
     if inplace:
         return rotate_in_place(q, cos, sin, rows, qkv_format, inplace_grad, kernel)
     q_SBHD = canonical(q, qkv_format)
@@ -137,11 +134,8 @@ def mla_rope_k(
         ValueError: shapes, dtypes, positions or kernel do not fit together.
         ImportError: k is on a GPU, `kernel` is not eager and Triton is not installed.
     """
-    _check_data("k", k, qkv_format)
-    _check_tables(tables, rope_dim, k)
-    if not rope_dim <= k.shape[-1]:
-        raise ValueError(f"rope_dim must be at most k's head width {k.shape[-1]}, got {rope_dim}")
-    cos, sin, rows = _addressed(k, tables, qkv_format, cu_seqlens, positions)
+    _check_data("k", k, qkv_format, rope_dim)
+    cos, sin, rows = _addressed(k, tables, rope_dim, qkv_format, cu_seqlens, positions)
     k_SBHD = canonical(k, qkv_format)
     out = rope_ops.rope_k_fused(k_SBHD, cos, sin, rows, qkv_format == "bshd", kernel)
     return restored(out, qkv_format)
@@ -188,8 +182,8 @@ def mla_rope_kv(
         raise ValueError(
             f"nope_dim must be from 0 to less than kv's head width {kv.shape[-1]}, got {nope_dim}"
         )
-    _check_tables(tables, k_pe.shape[-1], kv)
-    cos, sin, rows = _addressed(kv, tables, qkv_format, cu_seqlens, positions)
+    rope_dim = k_pe.shape[-1]
+    cos, sin, rows = _addressed(kv, tables, rope_dim, qkv_format, cu_seqlens, positions)
     kv_SBHD, k_pe_SBHD = (canonical(x, qkv_format) for x in (kv, k_pe))
     k_SBHD, v_SBHD = rope_ops.rope_kv_split(
         kv_SBHD, k_pe_SBHD, cos, sin, rows, qkv_format == "bshd", nope_dim, kernel
@@ -197,7 +191,7 @@ def mla_rope_kv(
     return restored(k_SBHD, qkv_format), restored(v_SBHD, qkv_format)
 
 
-def _check_data(name: str, x: Tensor, qkv_format: str) -> None:
+def _check_data(name: str, x: Tensor, qkv_format: str, rope_dim: int = 0) -> None:
     if qkv_format not in QKV_FORMATS:
         raise ValueError(f"qkv_format must be one of {', '.join(QKV_FORMATS)}, got {qkv_format}")
     axes = len(qkv_format)
@@ -205,6 +199,9 @@ def _check_data(name: str, x: Tensor, qkv_format: str) -> None:
         raise ValueError(f"{name} must have the {axes} axes {qkv_format}, got {tuple(x.shape)}")
     if x.dtype not in _DTYPES:
         raise ValueError(f"{name} must be bfloat16, float16, float32 or float64, got {x.dtype}")
+    if rope_dim > x.shape[-1]:
+        width = x.shape[-1]
+        raise ValueError(f"rope_dim must be at most {name}'s head width {width}, got {rope_dim}")
 
 
 def _check_tables(tables: RopeTables, rope_dim: int, x: Tensor) -> None:
@@ -222,11 +219,13 @@ def _check_tables(tables: RopeTables, rope_dim: int, x: Tensor) -> None:
 def _addressed(
     x: Tensor,
     tables: RopeTables,
+    rope_dim: int,
     qkv_format: str,
     cu_seqlens: Tensor | None,
     positions: Tensor | int | None,
 ) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Return tables and the row of each token; None where token i takes row i."""
+    """Return checked tables and the row of each token; None where token i takes row i."""
+    _check_tables(tables, rope_dim, x)
     tokens = x.shape[1 if qkv_format == "bshd" else 0]
     if (qkv_format == "thd") != (cu_seqlens is not None) and positions is None:
         raise ValueError(

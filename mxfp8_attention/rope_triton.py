@@ -6,8 +6,10 @@ that nothing is tuned at the first call.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -41,32 +43,21 @@ def q_into(
     tile = tile or _tile(heads, rope_dim if in_place else max(nope_dim, rope_dim), x, num_warps=4)
     if x.numel() == 0:
         return
-    with _on(x.device):
-        rope_kernels.rotate_heads[(seq_len * batch * _blocks(heads, tile.heads),)](
-            out,
-            x,
-            cos.contiguous(),
-            sin.contiguous(),
-            positions,
-            cos.shape[0],
-            seq_len,
-            batch,
-            *out.stride(),
-            *x.stride(),
-            H=heads,
-            N=nope_dim,
-            R=rope_dim,
-            BLOCK_H=tile.heads,
-            BLOCK_N=_power_of_two(nope_dim),
-            BLOCK_R=_power_of_two(rope_dim),
-            BATCH_FIRST=out.stride(1) > out.stride(0),
-            INVERSE=inverse,
-            IN_PLACE=in_place,
-            WIDE=x.dtype == torch.float64,
-            PAIRS=max(1, 8 // x.element_size()),
-            num_warps=tile.num_warps,
-            enable_fp_fusion=False,
-        )
+    _launch(
+        rope_kernels.rotate_heads,
+        seq_len * batch * _blocks(heads, tile.heads),
+        (out, x),
+        (cos, sin, positions),
+        (*out.stride(), *x.stride()),
+        x,
+        tile,
+        N=nope_dim,
+        BLOCK_N=_power_of_two(nope_dim),
+        BATCH_FIRST=out.stride(1) > out.stride(0),
+        INVERSE=inverse,
+        IN_PLACE=in_place,
+        PAIRS=max(1, 8 // x.element_size()),
+    )
 
 
 def k_fused_into(
@@ -151,35 +142,17 @@ def _share_key(
     tile = tile or _tile(heads, max(nope_dim, value_dim, cos.shape[-1]), k, num_warps=4)
     if k.numel() == 0:
         return
-    with _on(k.device):
-        rope_kernels_kv.share_key[(seq_len * batch * _blocks(heads, tile.heads),)](
-            k,
-            k if v is None else v,
-            kv,
-            key,
-            cos.contiguous(),
-            sin.contiguous(),
-            positions,
-            cos.shape[0],
-            seq_len,
-            batch,
-            *kv.stride(),
-            key.stride(0),
-            key.stride(1),
-            key.stride(3),
-            H=heads,
-            N=nope_dim,
-            R=cos.shape[-1],
-            V=value_dim,
-            BLOCK_H=tile.heads,
-            BLOCK_N=_power_of_two(nope_dim),
-            BLOCK_R=_power_of_two(cos.shape[-1]),
-            BLOCK_V=_power_of_two(value_dim),
-            BATCH_FIRST=_batch_first(k),
-            WIDE=k.dtype == torch.float64,
-            num_warps=tile.num_warps,
-            enable_fp_fusion=False,
-        )
+    _launch(
+        rope_kernels_kv.share_key,
+        seq_len * batch * _blocks(heads, tile.heads),
+        (k, k if v is None else v, kv, key),
+        (cos, sin, positions),
+        (*kv.stride(), key.stride(0), key.stride(1), key.stride(3)),
+        k,
+        tile,
+        **_kv_widths(nope_dim, value_dim),
+        BATCH_FIRST=_batch_first(k),
+    )
 
 
 def _gather_key_gradient(
@@ -199,33 +172,61 @@ def _gather_key_gradient(
     if grad_k.numel() == 0:
         return
     grad_v = grad_k if grad_v is None else grad_v
-    with _on(grad_k.device):
-        rope_kernels_kv.gather_key_gradient[(seq_len * batch,)](
-            dkv,
-            dkey,
-            grad_k,
-            grad_v,
+    _launch(
+        rope_kernels_kv.gather_key_gradient,
+        seq_len * batch,
+        (dkv, dkey, grad_k, grad_v),
+        (cos, sin, positions),
+        (*grad_k.stride(), *grad_v.stride()),
+        grad_k,
+        tile,
+        **_kv_widths(nope_dim, value_dim),
+        BATCH_FIRST=_batch_first(dkv),
+    )
+
+
+def _launch(
+    kernel: Any,  # noqa: ANN401 - Triton's own type, which only a machine with Triton has
+    programs: int,
+    data: Sequence[Tensor],
+    tables: tuple[Tensor, Tensor, Tensor | None],
+    strides: Sequence[int],
+    heads_SBHD: Tensor,
+    tile: Tile,
+    **constants: int,
+) -> None:
+    """Launch a kernel; every one takes its tensors, the tables, the sizes and the strides so."""
+    seq_len, batch, heads, _ = heads_SBHD.shape
+    cos, sin, positions = tables
+    rope_dim = cos.shape[-1]
+    with _on(heads_SBHD.device):
+        kernel[(programs,)](
+            *data,
             cos.contiguous(),
             sin.contiguous(),
             positions,
             cos.shape[0],
             seq_len,
             batch,
-            *grad_k.stride(),
-            *grad_v.stride(),
+            *strides,
             H=heads,
-            N=nope_dim,
-            R=cos.shape[-1],
-            V=value_dim,
+            R=rope_dim,
             BLOCK_H=tile.heads,
-            BLOCK_N=_power_of_two(nope_dim),
-            BLOCK_R=_power_of_two(cos.shape[-1]),
-            BLOCK_V=_power_of_two(value_dim),
-            BATCH_FIRST=_batch_first(dkv),
-            WIDE=grad_k.dtype == torch.float64,
+            BLOCK_R=_power_of_two(rope_dim),
+            WIDE=heads_SBHD.dtype == torch.float64,
             num_warps=tile.num_warps,
             enable_fp_fusion=False,
+            **constants,
         )
+
+
+def _kv_widths(nope_dim: int, value_dim: int) -> dict[str, int]:
+    return {
+        "N": nope_dim,
+        "V": value_dim,
+        "BLOCK_N": _power_of_two(nope_dim),
+        "BLOCK_V": _power_of_two(value_dim),
+    }
 
 
 def _tile(heads: int, widest: int, x: Tensor, num_warps: int) -> Tile:
