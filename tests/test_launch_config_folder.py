@@ -149,6 +149,27 @@ def test_a_mistake_in_it_is_told_in_one_line(
     assert not launcher.runs_dir.exists()
 
 
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("nodelist: [n1, n2]", "cluster.nodelist must be a text, got a list"),
+        ("comment: {a: 1}", "cluster.comment must be a text, got a mapping"),
+        ("srun: --x", "cluster.srun must be a list, as in [a,b], got one value"),
+        ("env: {A: null}", "cluster.env.A must have a value, got null"),
+    ],
+)
+def test_a_mistake_in_a_site_of_ones_own_is_told_with_what_was_written(
+    launcher: Launcher,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    text: str,
+    sentence: str,
+) -> None:
+    folder = fill(tmp_path / "own", {"cluster/mine.yaml": f"scheduler: slurm\n{text}\n"})
+    monkeypatch.setenv("MXFP8_CONFIG_DIR", str(folder))
+    assert launcher("plan", "cluster=mine").refusal() == f"cluster/mine.yaml: {sentence}"
+
+
 def test_a_mistake_in_it_stops_a_whole_sweep(
     launcher: Launcher, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -55,6 +55,13 @@ REFUSALS = [
     ("~shape.seq_len", "shape.seq_len must stay, got ~shape.seq_len; set it instead"),
     ("=1", "=1 must read key=value, got no key"),
     ("a=b=c", "a=b=c must read key=value, got a word that cannot be parsed; quote it"),
+    ("cluster.nodelist=n[1-2]", "cluster.nodelist=n[1-2] must read key=value, got a word that "
+     "cannot be parsed; quote it: 'cluster.nodelist=\"n[1-2]\"'"),
+    ("cluster.partition=a,b", "cluster.partition=a,b must have one value with this verb; to run "
+     "every value: python launch.py sweep cluster.partition=a,b; for one text: "
+     "'cluster.partition=\"a,b\"'"),
+    ("cluster.srun=--a,--b", "cluster.srun=--a,--b must have one value with this verb; to run "
+     "every value: python launch.py sweep cluster.srun=a,b; for a list: cluster.srun=[a,b]"),
     ("shape.seq_len=128,256", "shape.seq_len=128,256 must have one value with this verb; to run"),
     ("collect latest shape=tiny", "shape is no key here; --cfg job shows every key"),
     # sweeps: every point is checked before the first one starts

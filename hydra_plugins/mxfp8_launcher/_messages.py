@@ -7,6 +7,7 @@ import difflib
 import re
 import shlex
 from collections.abc import Sequence
+from typing import get_args, get_origin, get_type_hints
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException, MissingConfigException, OverrideParseException
@@ -19,6 +20,8 @@ from omegaconf.errors import (
     ValidationError,
 )
 from yaml import MarkedYAMLError, YAMLError  # type: ignore[import-untyped] # PyYAML has no types
+
+from conf.verbs import Sweep
 
 # What composing raises for a user's mistake; Hydra's ValueError is one of a few, told apart below.
 REFUSALS = (HydraException, OmegaConfBaseException, YAMLError, RecursionError, ValueError)
@@ -56,7 +59,10 @@ def one_line(error: Exception, words: Sequence[str] = ()) -> str:
     if isinstance(error, MissingConfigException):
         return _missing_choice(error)
     if isinstance(error, OverrideParseException):
-        return f"{error.override} must read key=value, got a word that cannot be parsed; quote it"
+        return (
+            f"{error.override} must read key=value, got a word that cannot be parsed; quote it"
+            f"{_as_text(str(error.override))}"
+        )
     if isinstance(error, OmegaConfBaseException):
         return _refused(error, None, words)
     if isinstance(error, MarkedYAMLError):
@@ -105,11 +111,32 @@ def several_values(word: str, words: Sequence[str] = ()) -> str:
             f"{word} must have one value with {flag.partition('=')[0]}, which shows one "
             f"configuration; to see every point: python launch.py plan {given}"
         )
-    listed = f"; for a list: {key}=[a,b]" if "." in key else ""
+    kind = _type_of(key)
+    one = ""
+    if get_origin(kind) is list:
+        one = f"; for a list: {key}=[a,b]"
+    elif kind is str or str in get_args(kind):
+        one = f"; for one text{_as_text(word)}"
     return (
         f"{word} must have one value with this verb; to run every value: "
-        f"python launch.py sweep {key}=a,b{listed}"
+        f"python launch.py sweep {key}=a,b{one}"
     )
+
+
+def _as_text(word: str) -> str:
+    """How a shell hands a value to Hydra as one text, whatever it holds; nothing for a list."""
+    key, _, value = word.partition("=")
+    if not value or '"' in value or value[0] in "'[{":
+        return ""
+    return ": " + shlex.quote(f'{key}="{value}"')
+
+
+def _type_of(key: str) -> object:
+    """The type of a key of a run or a sweep; None where there is none of that name."""
+    kind: object = Sweep
+    for name in key.lstrip("+~").split("."):
+        kind = get_type_hints(kind).get(name) if dataclasses.is_dataclass(kind) else None
+    return kind
 
 
 def _no_yaml(error: MarkedYAMLError) -> str:
@@ -196,6 +223,8 @@ def _rule(error: OmegaConfBaseException) -> str:
         return _KINDS.get(word, f"be of type {word}")
     if "is not a subclass" in text:
         return "be a mapping of keys"
+    if "Config' to string" in text:
+        return "be a text"
     if "is not a ListConfig" in text or "type hint 'typing.List" in text:
         return "be a list, as in [a,b]"
     if "not Optional" in text or "None" in text:
@@ -211,6 +240,13 @@ def _value(error: OmegaConfBaseException, override: str | None) -> str:
     if override and "=" in override:
         return repr(override.partition("=")[2])
     text = str(error.msg or "")
-    kind = re.search(r"(\w+) is not a", text)
+    if "not Optional" in text:
+        return "null"
+    kind = re.search(r"(\w+) is not a|'(\w+Config)' to string", text)
+    if kind:
+        word = kind.group(1) or kind.group(2)
+        return {"AnyNode": "one value", "ListConfig": "a list", "DictConfig": "a mapping"}.get(
+            word, f"a {word}"
+        )
     quoted = re.search(r"'([^']*)'", text)
-    return f"a {kind.group(1)}" if kind else repr(quoted.group(1)) if quoted else "another"
+    return repr(quoted.group(1)) if quoted else "another"
