@@ -6,11 +6,19 @@ import dataclasses
 import hashlib
 import re
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from jobs.cluster.asking import AskStates, ask
-from jobs.cluster.collect_files import LEDGER_FILES, copy_file, copy_job, job_logs, logs_of
+from jobs.cluster.collect_files import (
+    LEDGER_FILES,
+    copy_file,
+    copy_job,
+    copy_shell_logs,
+    job_logs,
+    logs_of,
+)
 from jobs.cluster.collect_points import CollectedPoint, Collection, Problem, Quote
 from jobs.cluster.collect_read import FoundSweep, Task, read_sweep
 from jobs.cluster.collect_select import Selection, select
@@ -191,15 +199,22 @@ def _copy(
     tasks = {task for name in point_ids for task in sweep.tasks.get(name, [])}
     wanted |= {task.job_id for task in tasks}
     places: dict[str, Path] = {}
-    for name, source in sorted(sweep.job_folders.items()):
+    for name in sorted({*sweep.job_folders, *_with_shell_log(sweep, tasks)}):
         if not whole and name not in wanted:
             continue
         place = name if name not in jobs else f"{name}.{sweep.sweep_id}"
         jobs[place] = None
         places[name] = folder / "jobs" / place
-        own = {task for task in tasks if task.job_id == name} if not whole else set()
-        copy_job(sweep, source, places[name], point_ids, own)
+        own = {task for task in tasks if task.job_id == name}
+        if name in sweep.job_folders:
+            source = sweep.job_folders[name]
+            copy_job(sweep, source, places[name], point_ids, set() if whole else own)
+        copy_shell_logs(sweep, own, places[name])
     return places
+
+
+def _with_shell_log(sweep: FoundSweep, tasks: Iterable[Task]) -> set[str]:
+    return {task.job_id for task in tasks if str(task) in sweep.shell_logs}
 
 
 def _point(
@@ -213,7 +228,8 @@ def _point(
     task = next(iter(sweep.tasks.get(point_id, [])[-1:]), None)
     attempts = sweep.attempts.get(point_id, [])
     place = places.get(task.job_id if task else attempts[-1].job_folder if attempts else "")
-    logs = logs_of(place, job_logs_of[place], point_id, task) if place else []
+    here = job_logs_of[place] if place else []
+    logs = logs_of(place, here, point_id, task, {} if folder else sweep.shell_logs)
     point = judge(sweep, point_id, states, logs)
     if folder is None:
         return point

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from jobs.cluster.collect_points import Problem
@@ -15,6 +15,7 @@ from jobs.text import masked
 
 LEDGER_FILES = ("sweep.json", "plan.jsonl", "jobs.jsonl")
 _POINT_FILES = frozenset({"point.json", "started.json", "record.json", "output.log"})
+_SHELL_LOG = "_batch_log.out"
 _JOB_ENDS = (".sh", ".out", ".err", ".log")
 
 
@@ -105,21 +106,49 @@ def job_logs(folder: Path) -> list[Path]:
     return sorted(path for path in names if path.is_file() and not leaves(path, folder))
 
 
-def logs_of(folder: Path, logs: list[Path], point_id: str, task: Task | None) -> list[Path]:
+def logs_of(
+    folder: Path | None,
+    logs: list[Path],
+    point_id: str,
+    task: Task | None,
+    shell_logs: Mapping[str, Path],
+) -> list[Path]:
     """The logs that may tell why a point ended, the most telling first.
 
     Args:
-        folder: Its job's folder.
+        folder: Its job's folder; None: there is none.
         logs: What `job_logs` found there.
         point_id: The point.
         task: Its task, where the ledger names one.
+        shell_logs: Where shells wrote theirs, for a job that has lost its folder or had none.
 
     Returns:
         Files that exist: the newest attempt's own log, then the job's.
     """
-    found = sorted((folder / point_id).glob("attempt-*/output.log"), key=_number)
-    own = [path for path in found if not leaves(path, folder)][-1:]
-    return own + [path for path in logs if task is None or _is_of(path.name, {task})]
+    own: list[Path] = []
+    if folder is not None:
+        found = sorted((folder / point_id).glob("attempt-*/output.log"), key=_number)
+        own = [path for path in found if not leaves(path, folder)][-1:]
+    own += [path for path in logs if task is None or _is_of(path.name, {task})]
+    shell_log = shell_logs.get(str(task))
+    if shell_log is not None and not any(path.name == f"{task}{_SHELL_LOG}" for path in own):
+        own.append(shell_log)
+    return own
+
+
+def copy_shell_logs(sweep: FoundSweep, tasks: Iterable[Task], target: Path) -> None:
+    """Copies the shells' logs of a job whose folder does not hold them.
+
+    Args:
+        sweep: The sweep that the job belongs to.
+        tasks: The job's tasks.
+        target: Where the job's files go, and went already.
+    """
+    for task in tasks:
+        path = sweep.shell_logs.get(str(task))
+        copy = target / f"{task}{_SHELL_LOG}"
+        if path is not None and not copy.exists():
+            copy_file(sweep, path, copy)
 
 
 def _number(path: Path) -> int:

@@ -12,6 +12,7 @@ from jobs.text import masked, plain_text
 
 TAIL_BYTES = 64 * 2**10
 EXCERPT_LINES = 40
+_BEFORE = 2
 
 _SIGNS: tuple[tuple[Cause, re.Pattern[str]], ...] = tuple(
     (cause, re.compile(pattern))
@@ -21,11 +22,19 @@ _SIGNS: tuple[tuple[Cause, re.Pattern[str]], ...] = tuple(
         (Cause.preempted, r"CANCELLED AT .* DUE TO PREEMPTION"),
         (Cause.node_fail, r"CANCELLED AT .* DUE TO NODE FAILURE|Node failure on"),
         (Cause.cancelled, r"\*\*\* (?:JOB|STEP) .* CANCELLED AT"),
+        (Cause.launch_failed, r"^setup line \d+ failed, so the job does: "),
         (Cause.out_of_memory_host, r"oom[-_]kill|Out Of Memory|OUT_OF_MEMORY"),
         (Cause.out_of_memory_gpu, r"CUDA out of memory|CUDA_ERROR_OUT_OF_MEMORY"),
         (Cause.container_failed, r"pyxis: .*(?:fail|error)|enroot.*\[ERROR\]"),
-        (Cause.import_error, r"^(?:ImportError|ModuleNotFoundError)\b"),
-        (Cause.launch_failed, r"execve\(\): |JobLaunchFailure|launch failed"),
+        (
+            Cause.import_error,
+            r"^(?:ImportError|ModuleNotFoundError)\b|^the node's interpreter must be Python",
+        ),
+        (
+            Cause.launch_failed,
+            r"execve\(\): |JobLaunchFailure|launch failed|^(?:\S*/)?(?:env|mkdir): "
+            r"|: line \d+: srun: ",
+        ),
         (Cause.crashed, r"Segmentation fault|core dumped|Aborted|Bus error|Killed$"),
         (Cause.exception, r"^\w*(?:Error|Exception|Interrupt)\b"),
     )
@@ -35,11 +44,19 @@ _UNWRITTEN = re.compile(r"no record of (\S+) could be written")
 
 @dataclass(frozen=True)
 class LogSign:
-    """A line that tells how a job ended."""
+    """A line that tells how a job ended.
+
+    Attributes:
+        cause: What it names; None: nothing that is known.
+        line: The line.
+        file: Where it stands.
+        before: The lines before it, where those say why.
+    """
 
     cause: Cause | None
     line: str
     file: Path
+    before: tuple[str, ...] = ()
 
 
 def read_tail(path: Path, size_bytes: int = TAIL_BYTES) -> str:
@@ -76,13 +93,18 @@ def find_sign(logs: list[Path], point_id: str | None = None) -> LogSign | None:
     found: list[tuple[int, LogSign]] = []
     last: LogSign | None = None
     for path in logs:
-        for line in excerpt(path, lines=2000):
+        lines = excerpt(path, lines=2000)
+        for number, line in enumerate(lines):
             unwritten = _UNWRITTEN.search(line)
             if unwritten is not None and unwritten[1] != point_id:
                 continue
             rank = next((i for i, (_, sign) in enumerate(_SIGNS) if sign.search(line)), None)
             if rank is not None:
-                found.append((rank, LogSign(_SIGNS[rank][0], line.strip(), path)))
+                cause = _SIGNS[rank][0]
+                # What kept a job from starting was printed by the program that could not.
+                first = max(0, number - _BEFORE) if cause is Cause.launch_failed else number
+                before = tuple(lines[first:number])
+                found.append((rank, LogSign(cause, line.strip(), path, before)))
         if last is None:
             tail = excerpt(path, lines=1)
             last = LogSign(None, tail[0].strip(), path) if tail else None

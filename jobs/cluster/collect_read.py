@@ -24,6 +24,7 @@ from jobs.record import Process, Record, Started, read_record
 Row = TypeVar("Row", bound=BaseModel)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,127}")
 LOG_ENDS = ("_log.out", "_log.err")
+SHELL_LOG_END = "_batch.out"
 _ATTEMPT = re.compile(r"attempt-(\d{1,6})")
 _ATTEMPT_FILES = frozenset({"started.json", "record.json", "output.log"})
 
@@ -65,6 +66,8 @@ class FoundSweep:
         runners: The processes that run the jobs which no scheduler runs, by job.
         attempts: Attempts of each point, oldest first.
         job_folders: The folders of jobs that are there, by name.
+        shell_logs: Where the shell wrote its log, by the job or task as people type it; the
+            job's folder has it by a second name, unless the folder was never made, or is lost.
         problems: What could not be read.
     """
 
@@ -76,6 +79,7 @@ class FoundSweep:
     runners: dict[str, Process] = field(default_factory=dict)
     attempts: dict[str, list[FoundAttempt]] = field(default_factory=dict)
     job_folders: dict[str, Path] = field(default_factory=dict)
+    shell_logs: dict[str, Path] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
 
     @property
@@ -188,6 +192,9 @@ def _read_folders(sweep: FoundSweep) -> None:
             )
             sweep.attempts.setdefault(attempt.point_id, []).append(attempt)
             folders.clear()
+        elif folder.parent.name == "submissions":
+            ends = (file for file in files if file.endswith(SHELL_LOG_END))
+            sweep.shell_logs |= {file.removesuffix(SHELL_LOG_END): folder / file for file in ends}
         elif any(file.endswith(LOG_ENDS) for file in files):
             sweep.job_folders.setdefault(folder.name, folder)
 

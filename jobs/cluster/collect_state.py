@@ -10,9 +10,12 @@ from jobs.cluster.collect_log import LogSign, find_sign
 from jobs.cluster.collect_points import CollectedPoint, Quote
 from jobs.cluster.collect_read import FoundAttempt, FoundSweep, Task
 from jobs.cluster.ledger import PLANNED_JOB
+from jobs.cluster.reasons import explained
 from jobs.cluster.states import RUNNING, WAITING, TaskState, state_of
 from jobs.process import still_runs
 from jobs.record import INFRASTRUCTURE_CAUSES, Cause, Process, Record
+
+_LONGEST = 300  # characters of a log's line that are a reason
 
 
 def judge(
@@ -69,13 +72,15 @@ def judge(
         return point("ERROR", f"record.json {latest.damage}", Cause.lost, [])
     if state is not None and waits:
         again = state.state.startswith("REQUEUE")
-        return point("REQUEUED" if again else "PENDING", state.reason, None, [])
+        return point("REQUEUED" if again else "PENDING", explained(state), None, [])
     if state is not None and state.state in RUNNING:
         if latest is None:
             return point("PENDING", "its job runs and has not come to it yet", None, [])
-        return point("RUNNING", state.reason, None, [])
+        return point("RUNNING", explained(state), None, [])
     if state is not None:
-        return _ended_without_record(point, find, state)
+        gone = bool(tasks) and not (sweep.folder / tasks[-1].job_id).is_dir()
+        left = "the job's folder is gone" if gone else "no record was left"
+        return _ended_without_record(point, find, state, left)
     runner = sweep.runners.get(tasks[-1].job_id) if tasks else None
     if latest is not None:
         return _started_without_scheduler(point, latest, runner, find)
@@ -100,19 +105,27 @@ _Point = Callable[[str, str, Cause | None, list[Quote]], CollectedPoint]
 _Find = Callable[[], LogSign | None]
 
 
-def _ended_without_record(point: _Point, find: _Find, state: TaskState) -> CollectedPoint:
+def _ended_without_record(
+    point: _Point, find: _Find, state: TaskState, left: str
+) -> CollectedPoint:
     sign = find()
-    quotes = [Quote([sign.line], str(sign.file))] if sign else []
+    quotes = _quoted(sign)
     quotes += [Quote(list(state.evidence))] if state.evidence else []
     told = sign.cause if sign else None
     cause = state.cause if state.cause not in (None, Cause.lost) else told
-    how = state.reason or f"its job ended as {state.state}"
-    return point("ERROR", f"{how}; no record was left", cause or Cause.lost, quotes)
+    how = explained(state) or f"its job ended as {state.state}"
+    if sign is not None and cause is not None and state.cause is None:
+        how = f"{sign.line[:_LONGEST]} ({how})"
+    return point("ERROR", f"{how}; {left}", cause or Cause.lost, quotes)
+
+
+def _quoted(sign: LogSign | None) -> list[Quote]:
+    return [Quote([*sign.before, sign.line], str(sign.file))] if sign else []
 
 
 def _told_by_log(point: _Point, find: _Find, reason: str) -> CollectedPoint:
     sign = find()
-    quotes = [Quote([sign.line], str(sign.file))] if sign else []
+    quotes = _quoted(sign)
     cause = (sign.cause if sign else None) or Cause.lost
     return point("ERROR", f"{reason}; no record was left", cause, quotes)
 

@@ -11,6 +11,8 @@ from rich.text import Text
 from jobs.cluster import screen
 from jobs.cluster.collect_points import CollectedPoint
 from jobs.cluster.collect_select import Selection
+from jobs.cluster.reasons import advice
+from jobs.cluster.report_text import counted
 from jobs.cluster.survey import Row, Survey
 from jobs.cluster.verb_status import as_table, look, show_cancel
 
@@ -40,7 +42,8 @@ def follow(
     """
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-    shown: set[tuple[str, str | None, int]] = set()
+    shown: dict[str, tuple[str, str | None, int]] = {}
+    helped: set[str] = set()
     pause = FIRST_PAUSE_S
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     try:
@@ -49,9 +52,11 @@ def follow(
             while True:
                 seen = look(selections)
                 ended = [row for row in seen.rows if row.finished]
-                fresh = [row for row in ended if _key(row.point) not in shown]
+                fresh = [row for row in ended if shown.get(row.point.point_id) != _key(row.point)]
+                for line in _waits(seen.rows, helped):
+                    progress.console.print(line)
                 for row in fresh:
-                    shown.add(_key(row.point))
+                    shown[row.point.point_id] = _key(row.point)
                     progress.console.print(_line(row, len(shown), len(seen.rows)))
                 progress.update(bar, total=len(seen.rows), completed=len(ended))
                 again = bool(fresh) and retry is not None and retry(ended)
@@ -64,6 +69,23 @@ def follow(
         raise
     out.print(as_table(seen), soft_wrap=True)
     return seen
+
+
+def _waits(rows: Sequence[Row], told: set[str]) -> list[Text]:
+    """A line for each reason, not told yet, for which points wait that need somebody's help."""
+    waiting: dict[str, list[Row]] = {}
+    for row in rows:
+        if not row.finished and row.task is not None and advice(row.task):
+            waiting.setdefault(row.point.reason, []).append(row)
+    fresh = {reason: those for reason, those in waiting.items() if reason not in told}
+    told.update(fresh)
+    return [
+        Text(
+            f"Waits: {counted(len(those), 'point')}, {those[0].point.state}: "
+            f"{screen.harmless(reason)}"
+        )
+        for reason, those in fresh.items()
+    ]
 
 
 def _key(point: CollectedPoint) -> tuple[str, str | None, int]:

@@ -16,6 +16,7 @@ from jobs.cluster.limits import ask_limits
 from jobs.cluster.lock import submitting
 from jobs.cluster.report_text import counted
 from jobs.cluster.survey import Row
+from jobs.errors import JobError
 from jobs.record import INFRASTRUCTURE_CAUSES, Cause
 
 _CAUSES = frozenset(cause.value for cause in INFRASTRUCTURE_CAUSES)
@@ -31,6 +32,7 @@ def retrying(ledger: Ledger, retries: int, out: Console) -> Retry | None:
     """
     if retries < 1:
         return None
+    given_up: set[str] = set()
 
     def retry(ended: Sequence[Row]) -> bool:
         tries: dict[str, int] = {}
@@ -40,19 +42,31 @@ def retrying(ledger: Ledger, retries: int, out: Console) -> Retry | None:
         rows = [
             row
             for row in ended
-            if row.point.cause in _CAUSES and tries.get(row.point.point_id, 0) <= retries
+            if row.point.cause in _CAUSES
+            and tries.get(row.point.point_id, 0) <= retries
+            and row.point.point_id not in given_up
         ]
-        if rows:
+        if not rows:
+            return False
+        try:
             _submit_again(ledger, rows, out)
-        return bool(rows)
+        except JobError as error:
+            # The others are waited for all the same; these keep the outcome that they have.
+            given_up.update(row.point.point_id for row in rows)
+            screen.say(out, f"Not submitted again: {counted(len(rows), 'point')}: {error}")
+            return False
+        return True
 
     return retry
 
 
 def _submit_again(ledger: Ledger, rows: Sequence[Row], out: Console) -> None:
     """Submits points anew, off the nodes that failed them; their attempts all stay."""
+    # As SLURM names them: a node's own host name may be another, which --exclude does not know.
     failed = dict.fromkeys(
-        row.node for row in rows if row.node and row.point.cause != Cause.preempted.value
+        row.task.node
+        for row in rows
+        if row.task and row.task.node and row.point.cause != Cause.preempted.value
     )
     limits = ask_limits()
     batches = make_batches([row.planned for row in rows], limits)

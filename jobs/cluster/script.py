@@ -84,6 +84,11 @@ class BatchExecutor(submitit.SlurmExecutor):  # type: ignore[misc] # submitit ha
         """Always there: a script can be shown on a machine without srun."""
         return 2
 
+    @property
+    def _submitit_command_str(self) -> str:
+        """As submitit has it, by a start that tells an interpreter that is too old."""
+        return f"{self.python} -u -m jobs.cluster.begin {shlex.quote(str(self.folder))}"
+
     def script(self, tasks: int) -> str:
         """The batch script for a number of tasks."""
         self.parameters["map_count"] = tasks if tasks > 1 else None
@@ -233,4 +238,5 @@ def _interpreter(cluster: Cluster, python: str, sweep: Path) -> str:
     """The shell words that start the node's Python with the entry to import from."""
     path = os.pathsep.join(filter(None, (str(sweep / ENTRY_ZIP), cluster.env.get("PYTHONPATH"))))
     # Set by env inside the container: an image may set one of its own.
-    return shlex.join(["env", f"PYTHONPATH={path}", python])
+    # And by its whole path: a job may come without PATH.
+    return shlex.join(["/usr/bin/env", f"PYTHONPATH={path}", python])

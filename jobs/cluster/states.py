@@ -49,6 +49,8 @@ _SACCT_FIELDS = (
 _NO_NAME_YET = "allocation"  # what sacct prints of a job whose start it has not heard of
 # slurmstepd ends a batch step that could not be launched with this "signal".
 _LAUNCH_SIGNAL = 53
+# What a shell and env end with where a program cannot be run; the entry never does.
+_NOT_RUN = frozenset({"exit code 126", "exit code 127"})
 
 
 @dataclass(frozen=True)
@@ -87,8 +89,9 @@ class TaskState:
         """Why it ended, as far as the scheduler can tell; a job's own files may know better."""
         if self.state in CAUSES:
             return CAUSES[self.state]
-        launch = "Launch" in self.reason or self.state == "LAUNCH_FAILED"
-        return Cause.launch_failed if self.final and launch else None
+        launch = "Launch" in self.reason or self.reason in _NOT_RUN
+        failed = self.final and (launch or self.state == "LAUNCH_FAILED")
+        return Cause.launch_failed if failed else None
 
 
 @dataclass(frozen=True)

@@ -161,10 +161,11 @@ def _row(
     task = next(iter(sweep.tasks.get(point_id, [])[-1:]), None)
     folder = sweep.job_folders.get(task.job_id) if task else None
     logs: list[Path] = []
-    if folder is not None and _may_change(sweep, point_id, task):
-        if folder not in job_logs_of:
+    if _may_change(sweep, point_id, task):
+        if folder is not None and folder not in job_logs_of:
             job_logs_of[folder] = job_logs(folder)
-        logs = logs_of(folder, job_logs_of[folder], point_id, task)
+        here = job_logs_of[folder] if folder is not None else []
+        logs = logs_of(folder, here, point_id, task, sweep.shell_logs)
     point = judge(sweep, point_id, states, logs)
     state = state_of(str(task), sweep.names, states) if task else None
     begun = _begun(sweep, point_id, task)

@@ -18,7 +18,8 @@ SNAPSHOT = "snapshot"
 _OWN = (
     *("jobs/__init__.py", "jobs/files.py", "jobs/log_pipe.py", "jobs/span.py", "jobs/text.py"),
     *("jobs/cluster/death.py", "jobs/cluster/entry.py", "jobs/cluster/slot.py"),
-    *("jobs/words.py", "jobs/cluster/__init__.py", "jobs/cluster/child_log.py"),
+    *("jobs/words.py", "jobs/cluster/__init__.py", "jobs/cluster/begin.py"),
+    "jobs/cluster/child_log.py",
 )
 _LIBRARIES = ("submitit", "cloudpickle", "typing_extensions")
 

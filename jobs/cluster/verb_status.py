@@ -196,9 +196,8 @@ def logs(config: Logs, call: Call) -> int:
             attempts = sweep.attempts.get(point_id, [])
             job = task.job_id if task else attempts[-1].job_folder if attempts else ""
             folder = sweep.job_folders.get(job)
-            if folder is None:
-                continue
-            for path in logs_of(folder, job_logs(folder), point_id, task):
+            here = job_logs(folder) if folder is not None else []
+            for path in logs_of(folder, here, point_id, task, sweep.shell_logs):
                 if str(path) in offsets:
                     continue
                 offsets[str(path)] = path.stat().st_size

@@ -41,6 +41,7 @@ SPOILS_NEXT = 36
 FILLS_DISK = 37
 FILLS_DISK_AND_SPARE = 38
 LOCKS_FOLDER = 39
+HANGS_ONCE = 60  # its first attempt hangs, the next one passes
 """Values of `shape.seed`, modulo 100: a sweep may name as many points as it likes."""
 
 
@@ -90,7 +91,7 @@ def _act(act: int, attempt: Path) -> None:
         os.kill(os.getpid(), signal.SIGSEGV)
     elif act == KILLED:
         os.kill(os.getpid(), signal.SIGKILL)
-    elif act == HANGS:
+    elif act == HANGS or (act == HANGS_ONCE and _is_first(attempt)):
         time.sleep(600)
     elif act == EATS_MEMORY:
         held = []
@@ -153,6 +154,12 @@ def _print_mib(number: int) -> None:
     piece = line * 2**14
     for _ in range(number):
         os.write(1, piece)
+
+
+def _is_first(attempt: Path) -> bool:
+    """Whether the point was never begun before, under this job or another."""
+    point, sweep = attempt.parent.name, attempt.parents[2]
+    return len(list(sweep.glob(f"*/{point}/attempt-*"))) == 1
 
 
 if __name__ == "__main__":

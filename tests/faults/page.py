@@ -18,7 +18,9 @@ MODULES = (
     *(
         "test_in_the_point",
         "test_in_the_point_local",
+        "test_job_start",
         "test_in_the_job",
+        "test_nodes",
         "test_around_it",
         "test_damaged",
         "test_hostile",

@@ -20,6 +20,10 @@ from jobs.record import Cause
         ("srun: error: n1: task 0: Out Of Memory", Cause.out_of_memory_host),
         ("torch.OutOfMemoryError: CUDA out of memory. Tried", Cause.out_of_memory_gpu),
         ("slurmstepd: error: execve(): /no/python: No such file or directory", "launch_failed"),
+        ("/usr/bin/env: '/no/python': No such file or directory", Cause.launch_failed),
+        ("/spool/slurm_script: line 27: srun: command not found", Cause.launch_failed),
+        ("setup line 2 failed, so the job does: module load x", Cause.launch_failed),
+        ("the node's interpreter must be Python 3.11 or later, got 3.9", Cause.import_error),
         ("pyxis: [ERROR] failed to import docker image", Cause.container_failed),
         ("ModuleNotFoundError: No module named 'torch'", Cause.import_error),
         ("srun: error: n1: task 0: Segmentation fault (core dumped)", Cause.crashed),
@@ -41,6 +45,16 @@ def test_the_graver_sign_wins_over_what_follows_from_it(tmp_path: Path) -> None:
     sign = find_sign([log])
     assert sign is not None
     assert sign.cause is Cause.out_of_memory_host
+
+
+def test_what_a_setup_line_printed_before_it_failed_is_shown_with_it(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    told = "ModuleNotFoundError: No module named 'x'"
+    log.write_text(f"{told}\nsetup line 1 failed, so the job does: y\nsrun: exit\n")
+    sign = find_sign([log])
+    assert sign is not None
+    assert sign.cause is Cause.launch_failed
+    assert sign.before == ("ModuleNotFoundError: No module named 'x'",)
 
 
 def test_without_a_sign_the_last_line_is_shown_without_a_cause(tmp_path: Path) -> None:

@@ -71,22 +71,6 @@ def test_a_sweep_is_gathered_while_it_runs_and_after(
         assert len(found.points) == count, word
 
 
-def test_what_was_cancelled_before_it_began_says_so(
-    slurm_user: SlurmUser, slurm_env: SlurmCluster, tmp_path: Path
-) -> None:
-    _, ledger = slurm_user.sweep(seeds(node.PASS, node.PASS), "+cluster.sbatch.begin=now+1hour")
-    (line,) = ledger.jobs()
-    results = tmp_path / "results"
-    waiting = collect(["latest"], slurm_user.runs, results, ask_states=ask_states, report=False)
-    assert waiting.totals["PENDING"] == 2
-    assert waiting.exit_code() == 3
-    slurm_user.cluster.run("scancel", line.job_id)
-    slurm_user.wait(ledger)
-    ended = collect(["latest"], slurm_user.runs, results, ask_states=ask_states, report=False)
-    assert [(point.state, point.cause) for point in ended.points] == [("ERROR", "cancelled")] * 2
-    assert all("CANCELLED" in quote.lines[0] for p in ended.points for quote in p.evidence)
-
-
 def test_two_sweeps_of_the_same_points_are_compared_by_what_was_asked(
     slurm_user: SlurmUser, slurm_env: SlurmCluster, tmp_path: Path
 ) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -12,7 +11,7 @@ from jobs.cluster.asking import LAST_SEEN
 from jobs.cluster.ledger import Ledger
 from tests.cluster import stand_in_node as node
 from tests.cluster.daemons import missing_requirement
-from tests.cluster.launching import FAST, SlurmUser
+from tests.cluster.launching import SlurmUser
 from tests.cluster.slurm import SlurmCluster
 from tests.launcher import Launcher
 
@@ -146,57 +145,6 @@ def test_resume_runs_what_has_no_good_record_and_repro_one_point(
     assert again.code == 0, again
     assert slurm_user.outcomes(slurm_user.ledger()) == {passed: ["PASSED"]}
     assert slurm_user.ledger() != ledger
-
-
-def test_a_requeued_job_goes_on_where_it_was(
-    slurm_launcher: Launcher, slurm_user: SlurmUser
-) -> None:
-    seeds = f"shape.seed={node.PASS},{node.HANGS}"
-    _, ledger = slurm_user.sweep(seeds, "launch.points_per_job=2", "launch.point_time_limit_s=8")
-    cluster = slurm_user.cluster
-    (line,) = ledger.jobs()
-    cluster.wait(lambda: attempts_of(ledger, 2), "the second point")
-    cluster.run("scontrol", "requeue", line.job_id)
-    cluster.wait(lambda: "PENDING" in queue(cluster, line.job_id), "its second run")
-    assert "1 REQUEUED" in slurm_launcher("status").out
-    cluster.wait(lambda: attempts_of(ledger, 3), "its second run", 40)
-    slurm_user.wait(ledger)
-    records = slurm_user.records(ledger)
-    assert {record["outcome"] for record in records} == {"PASSED", "ERROR"}
-    hung = next(record for record in records if record["outcome"] == "ERROR")
-    assert (hung["cause"], hung["identity"]["attempt"]) == ("timeout", 2)
-    assert hung["identity"]["restart_count"] == 1
-    assert len(list(ledger.root.glob("*/p-*/attempt-1/started.json"))) == 2
-
-
-def test_a_dead_node_is_told_and_left_out_of_the_retry(slurm_user: SlurmUser) -> None:
-    cluster = slurm_user.cluster
-    words = (
-        *("cluster=slurm", f"cluster.python={slurm_user.node}", *FAST, "wait=true"),
-        *("launch.retries=1", "+cluster.sbatch.no-requeue=''", "launch.point_time_limit_s=6"),
-        f"shape.seed={node.HANGS}",
-    )
-    with slurm_user.running("run", *words) as waiting:
-        cluster.wait(lambda: bool(started_in(slurm_user.runs)), "its start")
-        ledger = slurm_user.ledger()
-        (line,) = ledger.jobs()
-        name = cluster.run("squeue", "-h", "-j", line.job_id, "-o", "%N")
-        cluster.run("scontrol", "update", f"nodename={name}", "state=down", "reason=test")
-        try:
-            out, _ = waiting.communicate(timeout=50)
-        finally:
-            cluster.run("scontrol", "update", f"nodename={name}", "state=resume")
-    assert f"Again: 1 point that the cluster ended, not on {name}" in out
-    assert "(node_fail)" in out
-    assert waiting.returncode == 1
-    second = ledger.jobs()[1].job_id
-    assert cluster.run("squeue", "-h", "-t", "all", "-j", second, "-o", "%N") != name
-    (record,) = slurm_user.records(ledger)
-    assert record["cause"] == "timeout"
-
-
-def started_in(runs: Path) -> list[Path]:
-    return list(runs.glob("s-*/*/p-*/attempt-*/started.json"))
 
 
 def test_without_accounting_and_while_the_controller_is_down(

@@ -81,7 +81,7 @@ def test_cpus_are_given_to_srun_too() -> None:
     words = shlex.split(command)
     assert words[0] == "srun"
     assert {"--cpus-per-task=6", "--export=ALL", "--mpi=none"} <= set(words)
-    assert words[-4:] == ["-u", "-m", "submitit.core._submit", f"{SWEEP}/%A"]
+    assert words[-4:] == ["-u", "-m", "jobs.cluster.begin", f"{SWEEP}/%A"]
 
 
 def test_the_warning_leaves_time_on_a_short_job() -> None:

@@ -230,3 +230,16 @@ def test_no_output_makes_a_traceback(queue: str, accounting: str) -> None:
 
 def test_the_time_limit_is_longer_than_a_dead_controller_needs() -> None:
     assert TIME_LIMIT_S >= 20
+
+
+def test_a_job_whose_name_accounting_has_not_heard_yet_is_still_ours() -> None:
+    early = "14|14|FAILED|1:0|0|n1|None|allocation\n"
+    listed = "14|N/A|14|FAILED|0|0:01|n1|NonZeroExitCode|s-1.c0||\n"
+    for states_ in (joined(listed, early), joined("", early)):
+        state = state_of("14", ["s-1"], states_)
+        assert state is not None
+        assert (state.state, state.reason) == ("FAILED", "exit code 1")
+    other = joined("14|N/A|14|FAILED|0|0:01|n1|None|theirs||\n", early)
+    state = state_of("14", ["s-1"], other)
+    assert state is not None
+    assert state.state == states.LOST

@@ -124,22 +124,6 @@ def test_memory_that_runs_out_is_told_as_that(slurm_user: SlurmUser) -> None:
     assert causes == {"ERROR": "out_of_memory_host", "PASSED": None}
 
 
-def test_a_job_ends_its_point_before_its_time_limit_does(slurm_user: SlurmUser) -> None:
-    # A minute is the shortest limit; the end is moved near instead of waited for.
-    _, ledger = slurm_user.sweep(
-        seeds(node.HANGS, node.PASS), "launch.points_per_job=2", "launch.time_min=10"
-    )
-    (line,) = ledger.jobs()
-    cluster = slurm_user.cluster
-    started = f"{line.job_id}/p-*/attempt-1/started.json"
-    cluster.wait(lambda: bool(list(ledger.root.glob(started))), "the point's start")
-    cluster.run("scancel", "--signal=USR2", line.job_id)
-    slurm_user.wait(ledger)
-    told = {record["reason"].split(":")[0]: record for record in slurm_user.records(ledger)}
-    assert {record["cause"] for record in told.values()} == {"timeout"}
-    assert any(reason.startswith("not started") for reason in told)
-
-
 def test_the_node_needs_neither_hydra_nor_submitit(slurm_user: SlurmUser) -> None:
     bare = slurm_user.folder / "bare-python"
     # -I and -S: no site-packages at all; what the entry needs travels with the sweep.

@@ -137,8 +137,8 @@ def test_a_container_is_handed_to_srun_as_pyxis_takes_it(slurm_user: SlurmUser) 
     assert "--container-workdir=/tmp" in words
     assert "--cpus-per-task=2" in words
     assert "--kill-on-bad-exit=1" in words
-    assert words[words.index("env") : words.index("env") + 3] == [
-        "env",
+    assert words[words.index("/usr/bin/env") : words.index("/usr/bin/env") + 3] == [
+        "/usr/bin/env",
         f"PYTHONPATH={ledger.root}/entry.zip",
         str(slurm_user.node),
     ]

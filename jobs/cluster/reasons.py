@@ -1,0 +1,61 @@
+"""SLURM's word for why a job does not run, and what its owner can do about it."""
+
+from __future__ import annotations
+
+import re
+
+from jobs.cluster.states import TaskState
+
+_ADVICE = tuple(
+    (re.compile(pattern), advice)
+    for pattern, advice in (
+        (
+            r"JobHeldUser|requeued (?:in )?held|JobHoldMaxRequeue|^REQUEUE_HOLD",
+            "scontrol release {job} lets it start",
+        ),
+        ("JobHeldAdmin", "only an administrator can release it; scancel {job} gives it up"),
+        (
+            "DependencyNeverSatisfied",
+            "scontrol update jobid={job} dependency= lets it start, scancel {job} gives it up",
+        ),
+        (
+            r"ReqNodeNotAvail|Nodes.required.for.job.are.DOWN",
+            "it waits for nodes that are down, drained or reserved; sinfo -R says why",
+        ),
+        (
+            r"Partition(?:Down|Inactive)",
+            "its partition starts no jobs now; scontrol show partition tells more",
+        ),
+        (
+            r"Partition(?:Time|Node)Limit|BadConstraints|Invalid(?:Account|QOS)|MaxWallDuration"
+            r"|(?:Account|QOS)NotAllowed|ReservationDeleted",
+            "it never starts as it was asked for; scancel {job} gives it up",
+        ),
+        ("^SUSPENDED", "scontrol resume {job} lets it go on"),
+        (
+            "JobLaunchFailure",
+            "SLURM could not start its script on {node}: is the folder of its log there, and "
+            "writable? slurmd's own log on {node} says more",
+        ),
+        ("exit code 126", "a program of its script, or its interpreter, cannot be run on {node}"),
+        ("exit code 127", "a program of its script, or its interpreter, is not there on {node}"),
+    )
+)
+
+
+def advice(task: TaskState) -> str:
+    """What can be done about a job that does not run; empty where it needs nobody's help."""
+    for word in (task.reason, task.state):
+        for pattern, text in _ADVICE:
+            if pattern.search(word):
+                job = task.job_id.partition("_")[0]
+                return text.format(job=job, node=task.node or "its node")
+    return ""
+
+
+def explained(task: TaskState) -> str:
+    """Why a job waits or how it ended, and what can be done about it, in one line."""
+    helped = advice(task)
+    if not helped:
+        return task.reason
+    return f"{task.reason or task.state}: {helped}"

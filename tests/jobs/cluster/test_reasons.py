@@ -1,0 +1,39 @@
+"""What is told of a job that does not run, in one line that says what to do."""
+
+from __future__ import annotations
+
+import pytest
+
+from jobs.cluster.reasons import advice, explained
+from jobs.cluster.states import TaskState
+
+NODES_DOWN = "Nodes required for job are DOWN, DRAINED or reserved for jobs in other partitions"
+
+
+@pytest.mark.parametrize(
+    ("state", "reason", "told"),
+    [
+        ("PENDING", "JobHeldUser", "JobHeldUser: scontrol release 14 lets it start"),
+        ("PENDING", "JobHeldAdmin", "JobHeldAdmin: only an administrator can release it"),
+        ("REQUEUE_HOLD", "launch failed requeued held", "scontrol release 14"),
+        ("REQUEUED", "job requeued in held state", "scontrol release 14"),
+        ("PENDING", "DependencyNeverSatisfied", "scontrol update jobid=14 dependency="),
+        ("PENDING", "ReqNodeNotAvail, UnavailableNodes:n1", "sinfo -R says why"),
+        ("PENDING", NODES_DOWN, "sinfo -R says why"),
+        ("PENDING", NODES_DOWN.replace(" ", "_"), "sinfo -R says why"),
+        ("PENDING", "PartitionDown", "its partition starts no jobs now"),
+        ("PENDING", "AssocMaxWallDurationPerJobLimit", "never starts as it was asked for"),
+        ("SUSPENDED", "", "SUSPENDED: scontrol resume 14 lets it go on"),
+        ("FAILED", "JobLaunchFailure", "JobLaunchFailure: SLURM could not start its script on n1"),
+        ("FAILED", "exit code 127", "exit code 127: a program of its script"),
+    ],
+)
+def test_what_needs_somebody_is_told_with_what_to_do(state: str, reason: str, told: str) -> None:
+    assert told in explained(TaskState("14_2", "16", state, reason, node="n1"))
+
+
+@pytest.mark.parametrize("reason", ["", "Priority", "Resources", "JobArrayTaskLimit", "BeginTime"])
+def test_what_passes_by_itself_is_told_as_slurm_tells_it(reason: str) -> None:
+    task = TaskState("14", "14", "PENDING", reason)
+    assert advice(task) == ""
+    assert explained(task) == reason
