@@ -19,7 +19,7 @@ from jobs.cluster.collect_points import PLAN_NAME, Problem
 from jobs.cluster.ledger import JobLine, PlannedPoint, SweepInfo
 from jobs.errors import RecordError
 from jobs.files import MAX_BYTES, MAX_TABLE_BYTES, read_bounded
-from jobs.record import Process, Record, Started, read_record
+from jobs.record import Record, Started, read_record
 
 Row = TypeVar("Row", bound=BaseModel)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,127}")
@@ -63,7 +63,7 @@ class FoundSweep:
         info: What `sweep.json` held.
         planned: The points, in the plan's order.
         tasks: Submissions of each point, oldest first, from `jobs.jsonl`.
-        runners: The processes that run the jobs which no scheduler runs, by job.
+        lines: The submissions themselves, by job.
         attempts: Attempts of each point, oldest first.
         job_folders: The folders of jobs that are there, by name.
         shell_logs: Where the shell wrote its log, by the job or task as people type it; the
@@ -76,7 +76,7 @@ class FoundSweep:
     info: SweepInfo | None = None
     planned: dict[str, PlannedPoint] = field(default_factory=dict)
     tasks: dict[str, list[Task]] = field(default_factory=dict)
-    runners: dict[str, Process] = field(default_factory=dict)
+    lines: dict[str, JobLine] = field(default_factory=dict)
     attempts: dict[str, list[FoundAttempt]] = field(default_factory=dict)
     job_folders: dict[str, Path] = field(default_factory=dict)
     shell_logs: dict[str, Path] = field(default_factory=dict)
@@ -104,8 +104,7 @@ def read_sweep(folder: Path) -> FoundSweep:
             sweep.planned[planned.point_id] = planned
     _compare_count(sweep)
     for line in _rows(sweep, "jobs.jsonl", JobLine):
-        if line.runner is not None:
-            sweep.runners[line.job_id] = line.runner
+        sweep.lines[line.job_id] = line
         for index, point_ids in line.tasks.items():
             alone = len(line.tasks) == 1 and index == "0"
             task = Task(line.job_id, int(index) if index.isdecimal() and not alone else None)

@@ -9,7 +9,7 @@ from pathlib import Path
 from jobs.cluster.collect_log import LogSign, find_sign
 from jobs.cluster.collect_points import CollectedPoint, Quote
 from jobs.cluster.collect_read import FoundAttempt, FoundSweep, Task
-from jobs.cluster.ledger import PLANNED_JOB
+from jobs.cluster.ledger import PLANNED_JOB, JobLine
 from jobs.cluster.reasons import explained
 from jobs.cluster.states import RUNNING, WAITING, TaskState, state_of
 from jobs.process import still_runs
@@ -81,17 +81,12 @@ def judge(
         gone = bool(tasks) and not (sweep.folder / tasks[-1].job_id).is_dir()
         left = "the job's folder is gone" if gone else "no record was left"
         return _ended_without_record(point, find, state, left)
-    runner = sweep.runners.get(tasks[-1].job_id) if tasks else None
+    line = sweep.lines.get(tasks[-1].job_id) if tasks else None
     if latest is not None:
-        return _started_without_scheduler(point, latest, runner, find)
+        return _started_without_scheduler(point, latest, line, find)
     if job_id is None:
         return point("PLANNED", "not submitted", None, [])
-    if runner is not None:
-        return _not_started_here(point, runner, sweep.sweep_id)
-    sign = find()
-    if sign is not None and sign.cause is not None:
-        return _told_by_log(point, find, "its job ended before it started")
-    return point("PENDING", "submitted; no scheduler to ask", None, [])
+    return _submitted_without_scheduler(point, line, sweep.sweep_id, find)
 
 
 def _runs_again(state: TaskState | None, record: Record) -> bool:
@@ -131,29 +126,42 @@ def _told_by_log(point: _Point, find: _Find, reason: str) -> CollectedPoint:
 
 
 def _started_without_scheduler(
-    point: _Point, attempt: FoundAttempt, runner: Process | None, find: _Find
+    point: _Point, attempt: FoundAttempt, line: JobLine | None, find: _Find
 ) -> CollectedPoint:
     sign = find()
     if sign is not None and sign.cause not in (None, Cause.exception):
         return _told_by_log(point, find, "its log tells how it ended")
+    runner = line.runner if line else None
     known = [process for process in (attempt.started, runner) if process is not None]
     answers = [still_runs(process) for process in known]
     if known and not any(answer in (True, None) for answer in answers):
         return _told_by_log(point, find, "its process is gone")
     if True in answers:
         return point("RUNNING", "", None, [])
-    since = f"started {attempt.started.started_at}" if attempt.started else "begun"
+    since = "begun"
+    if attempt.started is not None:
+        since = f"started {attempt.started.started_at}"
+    elif line is not None:
+        since = f"begun after {line.submitted_at}"
     if not known:
         return point("RUNNING", f"{since}; no scheduler to ask whether it still runs", None, [])
     return point("RUNNING", f"{since}; {_only_there(known[0])}", None, [])
 
 
-def _not_started_here(point: _Point, runner: Process, sweep_id: str) -> CollectedPoint:
-    runs = still_runs(runner)
-    if runs is False:
-        remedy = f"python launch.py resume {sweep_id} runs it"
-        return point("PLANNED", f"its run ended before its turn; {remedy}", None, [])
-    return point("PENDING", "" if runs else _only_there(runner), None, [])
+def _submitted_without_scheduler(
+    point: _Point, line: JobLine | None, sweep_id: str, find: _Find
+) -> CollectedPoint:
+    since = f"submitted {line.submitted_at}" if line else "submitted"
+    if line is not None and line.runner is not None:
+        runs = still_runs(line.runner)
+        if runs is False:
+            remedy = f"python launch.py resume {sweep_id} runs it"
+            return point("PLANNED", f"its run ended before its turn; {remedy}", None, [])
+        return point("PENDING", "" if runs else f"{since}; {_only_there(line.runner)}", None, [])
+    sign = find()
+    if sign is not None and sign.cause is not None:
+        return _told_by_log(point, find, "its job ended before it started")
+    return point("PENDING", f"{since}; no scheduler to ask", None, [])
 
 
 def _only_there(process: Process) -> str:

@@ -7,13 +7,14 @@ from pathlib import Path
 import pytest
 
 from jobs.cluster.collect import read_points
-from jobs.cluster.ledger import JobLine, now
+from jobs.cluster.ledger import JobLine
 from jobs.process import this_process
 from jobs.record import Process
 from tests.jobs.cluster.fake_ledger import FakeSweep
 from tests.jobs.cluster.fake_records import asked, record
 
 HERE = this_process()
+MOMENT = "2025-11-03T07:59:30.000+00:00"
 KILLED = HERE.model_copy(update={"start_ticks": 1})
 ELSEWHERE = HERE.model_copy(update={"host": "elsewhere", "pid": 77})
 
@@ -24,7 +25,7 @@ def states(folder: Path, runner: Process | None, *, with_started: bool) -> list[
     sweep = FakeSweep.plan(folder, configs)
     ids = list(sweep.points)
     line = JobLine(
-        job_id="local-1", tasks={"0": ids}, scheduler="local", submitted_at=now(), runner=runner
+        job_id="local-1", tasks={"0": ids}, scheduler="local", submitted_at=MOMENT, runner=runner
     )
     sweep.ledger.add_job(line)
     sweep.attempt("local-1", ids[0], record(ids[0], configs[0], job_id="local-1"))
@@ -53,8 +54,12 @@ def test_a_point_whose_run_was_killed_before_it_wrote_anything_is_lost(tmp_path:
     assert waiting == ("PLANNED", "", resume)
 
 
-def test_elsewhere_it_is_told_since_when_and_who_knows_more(tmp_path: Path) -> None:
-    _, begun, waiting = states(tmp_path, ELSEWHERE, with_started=True)
+@pytest.mark.parametrize("with_started", [False, True])
+def test_elsewhere_it_is_told_since_when_and_who_knows_more(
+    tmp_path: Path, with_started: bool
+) -> None:
+    _, begun, waiting = states(tmp_path, ELSEWHERE, with_started=with_started)
     only = "only elsewhere can tell whether process 77 still runs"
-    assert begun == ("RUNNING", "", f"started 2025-11-03T08:00:00.000+00:00; {only}")
-    assert waiting == ("PENDING", "", only)
+    since = "started 2025-11-03T08:00:00.000+00:00" if with_started else f"begun after {MOMENT}"
+    assert begun == ("RUNNING", "", f"{since}; {only}")
+    assert waiting == ("PENDING", "", f"submitted {MOMENT}; {only}")
