@@ -88,14 +88,14 @@ def parse(words: Sequence[str], verbs: Mapping[str, bool]) -> CommandLine:
             if flag in flags:
                 raise UsageError(f"{flag.name} must be given once, got it twice")
             flags[flag] = taken
+        elif looks_like_target(word):
+            ids.append(word)
         elif word.startswith("~") or "=" in word:
             key = _key(word)
             if key in seen:
                 raise UsageError(f"{key} must be given once, got it twice; last: {word}")
             seen.add(key)
             overrides.append(word)
-        elif looks_like_target(word):
-            ids.append(word)
         else:
             raise UsageError(_unknown(word, verbs))
     check_together(set(flags))

@@ -111,7 +111,9 @@ def looks_like_target(word: str) -> bool:
 
     An override holds `=`, a flag starts with `-`, and a verb is made of letters alone.
     """
-    if "=" in word or word.startswith(("-", "~", "+")):
+    if "=" in word or word.startswith(("-", "+")):
+        return False
+    if word.startswith("~") and "/" not in word:  # takes a key away; with a / it is a folder
         return False
     return word[:1].isdigit() or "/" in word or word.startswith(("s-", "p-", "local-", "latest"))
 
