@@ -236,7 +236,9 @@ def parse_sacct(text: str) -> dict[str, TaskState]:
         task = found.get(job_id)
         if task and word == "OUT_OF_MEMORY" and task.state in ("FAILED", "OUT_OF_MEMORY"):
             shown = (*task.evidence, f"sacct: {line}")
-            found[job_id] = replace(task, state=word, reason="its step ran out", evidence=shown)
+            found[job_id] = replace(
+                task, state=word, reason="its step ran out of memory", evidence=shown
+            )
     return found
 
 

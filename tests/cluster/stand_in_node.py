@@ -41,6 +41,8 @@ SPOILS_NEXT = 36
 FILLS_DISK = 37
 FILLS_DISK_AND_SPARE = 38
 LOCKS_FOLDER = 39
+SETS_CLOCK_BACK = 40
+EATS_MEMORY_OF_ALL = 41
 HANGS_ONCE = 60  # its first attempt hangs, the next one passes
 """Values of `shape.seed`, modulo 100: a sweep may name as many points as it likes."""
 
@@ -93,10 +95,15 @@ def _act(act: int, attempt: Path) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
     elif act == HANGS or (act == HANGS_ONCE and _is_first(attempt)):
         time.sleep(600)
-    elif act == EATS_MEMORY:
+    elif act in (EATS_MEMORY, EATS_MEMORY_OF_ALL):
+        if act == EATS_MEMORY_OF_ALL:  # the kernel looks at the process that watches first
+            Path(f"/proc/{os.getppid()}/oom_score_adj").write_text("1000")
         held = []
         while True:
             held.append(bytearray(16 << 20))
+    elif act == SETS_CLOCK_BACK:
+        Path(os.environ["NODE_CLOCK"]).write_text("-3600")
+        time.sleep(600)
     elif act == MISSES_MODULE:
         import_module("a_module_that_is_not_there")
     elif act == MISSES_LIBRARY:

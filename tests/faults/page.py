@@ -18,6 +18,8 @@ MODULES = (
     *(
         "test_in_the_point",
         "test_in_the_point_local",
+        "test_memory",
+        "test_clocks",
         "test_job_start",
         "test_in_the_job",
         "test_nodes",

@@ -115,15 +115,6 @@ def test_sweep_shows_what_plan_has_shown(slurm_user: SlurmUser) -> None:
     assert all(outcome == ["PASSED"] for outcome in slurm_user.outcomes(ledger).values())
 
 
-def test_memory_that_runs_out_is_told_as_that(slurm_user: SlurmUser) -> None:
-    if slurm_user.cluster.cgroup == "none":
-        pytest.skip(f"memory is not enforced here: {slurm_user.cluster.cgroup_reason}")
-    done, ledger = slurm_user.sweep(seeds(node.EATS_MEMORY, node.PASS), "wait=true")
-    assert done.returncode == 1
-    causes = {record["outcome"]: record.get("cause") for record in slurm_user.records(ledger)}
-    assert causes == {"ERROR": "out_of_memory_host", "PASSED": None}
-
-
 def test_the_node_needs_neither_hydra_nor_submitit(slurm_user: SlurmUser) -> None:
     bare = slurm_user.folder / "bare-python"
     # -I and -S: no site-packages at all; what the entry needs travels with the sweep.
