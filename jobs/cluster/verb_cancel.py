@@ -10,6 +10,7 @@ from jobs.cluster.command_line import Call
 from jobs.cluster.commands import call as call_slurm
 from jobs.cluster.ledger import Ledger
 from jobs.cluster.report_text import counted
+from jobs.cluster.states import ask_queue
 from jobs.cluster.submit import left_behind
 from jobs.cluster.survey import Survey
 from jobs.cluster.verb_status import look, named, selected
@@ -34,22 +35,17 @@ def cancel(config: Cancel, call: Call) -> int:
         raise UsageError("cancel must be given ids, got none; for the newest sweep: latest")
     selections = selected(config, call)
     seen = look(selections)
-    jobs = _jobs(seen)
     whole = [Ledger(one.folder) for one in selections if one.target is None]
-    # Submitted, but the process died before the id was written down.
-    names = [f"{one.sweep_id}.{path.name}" for one in whole for path in left_behind(one)]
+    jobs = [*_jobs(seen), *_unnoted(whole)]
     out = screen.console()
-    if not jobs and not names:
+    if not jobs:
         screen.say(out, "Nothing to cancel: every job has ended.")
         return 0
-    ids, told = named(selections, call), counted(len(jobs) or len(names), "job")
+    ids, told = named(selections, call), counted(len(jobs), "job")
     if not config.yes and not _agreed(f"Cancel {told} of {' '.join(call.ids)}?"):
         screen.say(out, "Nothing was cancelled.")
         return 3
-    if jobs:
-        _scancel(jobs)
-    if names:
-        _scancel(["--me", f"--name={','.join(names)}"])
+    _scancel(jobs)
     screen.say(out, f"Cancelled {told}; what has a record keeps it.")
     screen.say(out, f"Next: python launch.py status {ids}")
     return 0
@@ -63,6 +59,17 @@ def _jobs(seen: Survey) -> list[str]:
     if local is not None:
         raise UsageError(f"{local} runs in a terminal of its own; press Ctrl-C there")
     return [job for job in jobs if job.partition("_")[0].isdecimal()]
+
+
+def _unnoted(sweeps: list[Ledger]) -> list[str]:
+    """Jobs that were submitted, but whose process died before their ids were written down."""
+    names = [f"{one.sweep_id}.{path.name}" for one in sweeps for path in left_behind(one)]
+    if not names:
+        return []
+    rows, error = ask_queue("--me", f"--name={','.join(names)}")
+    if error is not None:
+        raise SubmissionError(f"it cannot be found out what was submitted: {error}")
+    return [row.task.job_id for row in rows if not row.task.final]
 
 
 def _scancel(words: list[str]) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from jobs.cluster.asking import LAST_SEEN
 from jobs.cluster.ledger import Ledger
+from jobs.cluster.submit import next_number
 from tests.cluster import stand_in_node as node
 from tests.cluster.daemons import missing_requirement
 from tests.cluster.launching import SlurmUser
@@ -87,6 +88,19 @@ def test_waiting_and_running_are_told_apart_and_cancelled(
     assert ended.out.count("cancelled by") == 5
     assert "lost" not in ended.out
     assert "Nothing to cancel" in slurm_launcher("cancel", "latest").out
+
+
+def test_a_job_whose_id_was_never_written_down_is_cancelled_too(
+    slurm_launcher: Launcher, slurm_user: SlurmUser
+) -> None:
+    _, ledger = slurm_user.sweep(f"shape.seed={node.HANGS},{100 + node.HANGS}")
+    (line,) = ledger.jobs()
+    ledger.jobs_jsonl.unlink()  # as if the process had died right after its sbatch
+    next_number(ledger)  # and a submission that was never sent
+    done = slurm_launcher("cancel", "latest", "yes=true")
+    assert "Cancelled 2 jobs;" in done.out
+    slurm_user.cluster.wait_jobs(line.job_id)
+    assert "Nothing to cancel" in slurm_launcher("cancel", "latest", "yes=true").out
 
 
 def queue(cluster: SlurmCluster, job_id: str) -> str:
