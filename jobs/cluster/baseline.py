@@ -5,16 +5,18 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from jobs.cluster.collect_points import CollectedPoint, Collection
 from jobs.cluster.collect_store import load_collection, save_collection, write_if_changed
 from jobs.cluster.compare_match import asked_key, gpu_of
+from jobs.cluster.compare_repeats import repeats
 from jobs.cluster.table import asked_hash
 from jobs.errors import RecordError, UsageError
 from jobs.files import private_files
-from jobs.record import to_json
+from jobs.record import Record, to_json
 
 FOLDER = "baselines"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
@@ -29,7 +31,8 @@ class Saved:
         added: Points that it did not have.
         replaced: Points whose record is another now.
         kept: Points that it had with this very record.
-        repeated: Points left out because a newer one was asked for the same on the same GPU.
+        repeated: Points left out for a newer one of the same on the same GPU, with which they do
+            not count: by other software, or without times.
         left_out: Points of the collection that did not pass, by state.
     """
 
@@ -47,8 +50,8 @@ def save_baseline(
 ) -> Saved:
     """Stores the points of a collection that PASSED under a name.
 
-    A baseline holds one record for each GPU and each thing asked; saving under the same name adds
-    what it does not have yet.
+    A baseline holds the newest record for each GPU and each thing asked, and earlier runs that
+    count with it; saving under the same name adds what it does not have yet.
 
     Args:
         collection: Where the points come from.
@@ -67,30 +70,50 @@ def save_baseline(
     if not good:
         raise UsageError(f"baseline must have a point that PASSED, got none in {collection.name}")
     held = load_baseline(name, results_dir).points if folder.is_dir() else []
-    kept = {_key(point): point for point in held}
-    news = {_key(point): point for point in sorted(good, key=_moment)}
+    kept, news = _runs(held), _runs(good)
     changed = [
-        point for key, point in news.items() if key in kept and kept[key].record != point.record
+        key for key, runs in news.items() if key in kept and _records(kept[key]) != _records(runs)
     ]
     if changed and not replace:
+        first, rest = news[changed[0]][-1], len(changed) - 1
         raise UsageError(
-            f"baseline {name} has {changed[0].label} on {gpu_of(changed[0]) or 'no GPU'} already"
-            f"{f' and {len(changed) - 1} more' if len(changed) > 1 else ''}; "
-            "replace=true takes the new records"
+            f"baseline {name} has {first.label} on {gpu_of(first) or 'no GPU'} already"
+            f"{f' and {rest} more' if rest else ''}; replace=true takes the new records"
         )
     (folder / "records").mkdir(parents=True, exist_ok=True)
-    points = [_stored(point, folder) for point in (kept | news).values()]
+    points = [
+        _stored(point, number, folder)
+        for runs in (kept | news).values()
+        for number, point in enumerate(runs)
+    ]
     jobs = [point.job_id for point in points if point.job_id]
     baseline = Collection(name, points, folder, job_ids=list(dict.fromkeys(jobs)))
     save_collection(baseline)
+    counts = Counter(
+        "added" if key not in kept else "replaced" if key in changed else "kept"
+        for key, runs in news.items()
+        for _ in runs
+    )
     return Saved(
         baseline,
-        len(news.keys() - kept.keys()),
-        len(changed),
-        len(news.keys() & kept.keys()) - len(changed),
-        len(good) - len(news),
+        counts["added"],
+        counts["replaced"],
+        counts["kept"],
+        len(good) - counts.total(),
         dict(Counter(_left_out(point) for point in collection.points if not _is_good(point))),
     )
+
+
+def _runs(points: Sequence[CollectedPoint]) -> dict[tuple[str, str], list[CollectedPoint]]:
+    """For each GPU and thing asked the newest point, and before it the runs that count with it."""
+    found: dict[tuple[str, str], list[CollectedPoint]] = {}
+    for point in sorted(points, key=_moment):
+        found.setdefault(_key(point), []).append(point)
+    return {key: [*repeats(older, newest), newest] for key, (*older, newest) in found.items()}
+
+
+def _records(points: Sequence[CollectedPoint]) -> list[Record | None]:
+    return [point.record for point in points]
 
 
 def load_baseline(name: str, results_dir: Path) -> Collection:
@@ -163,10 +186,11 @@ def _key(point: CollectedPoint) -> tuple[str, str]:
     return gpu_of(point) or "", asked_key(point.config)
 
 
-def _stored(point: CollectedPoint, folder: Path) -> CollectedPoint:
+def _stored(point: CollectedPoint, number: int, folder: Path) -> CollectedPoint:
     """The point with its record beside the baseline; its logs stay where they are."""
     assert point.record is not None
     gpu = re.sub(r"[^A-Za-z0-9]+", "-", gpu_of(point) or "no-GPU").strip("-")
-    name = f"records/{gpu}-{asked_hash(point.config) or point.point_id}.json"
+    run = f"-{number}" if number else ""
+    name = f"records/{gpu}-{asked_hash(point.config) or point.point_id}{run}.json"
     write_if_changed(folder / name, to_json(point.record))
     return dataclasses.replace(point, record_file=name, logs=[], evidence=[])

@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 from jobs.cluster.collect_points import STATES, CollectedPoint, Collection, named
 from jobs.cluster.compare_accuracy import judge_accuracy
 from jobs.cluster.compare_match import Pair, Unmatched, gpu_of, known_keys, match, other_inputs
-from jobs.cluster.compare_metrics import ARMS, DIRECTIONS, metrics, stage_times
+from jobs.cluster.compare_metrics import ARMS, DIRECTIONS, stage_times
 from jobs.cluster.compare_provenance import Difference, circumstances, shared_differences
+from jobs.cluster.compare_repeats import at_one_clock, pooled_metrics
 from jobs.cluster.compare_verdict import REGRESSIONS, Judged, Verdict, judge_metric
 from jobs.cluster.names import without
 from jobs.errors import UsageError
@@ -147,13 +148,18 @@ def exit_code(comparisons: Sequence[Comparison]) -> int:
     return 1 if 1 in codes else max(codes, default=3)
 
 
-def compare_points(first: CollectedPoint, second: CollectedPoint, rules: Rules) -> ComparedPoint:
+def compare_points(pair: Pair, rules: Rules) -> ComparedPoint:
     """Judges every metric of two points that were asked for the same."""
+    first, second = pair.first, pair.second
     judged: list[Judged] = []
     stages: dict[str, float] = {}
     if first.record is not None and second.record is not None:
-        before, after = metrics(first.record), metrics(second.record)
-        known = circumstances(first.record, second.record)
+        runs = [
+            at_one_clock([point.record for point in (*older, newest) if point.record is not None])
+            for older, newest in ((pair.before, first), (pair.after, second))
+        ]
+        before, after = (pooled_metrics(side) for side in runs)
+        known = circumstances(*runs)
         judged = [
             judge_metric(before[name], after[name], rules.threshold, known)
             for name in before
@@ -175,7 +181,7 @@ def compare_points(first: CollectedPoint, second: CollectedPoint, rules: Rules) 
     outcome, worst = _outcome(first, second, judged)
     shown = second if first.partial else first
     label = replace(shown, config=without(shown.config, rules.ignored)).label
-    return ComparedPoint(Pair(first, second), label, judged, stages, outcome, worst)
+    return ComparedPoint(pair, label, judged, stages, outcome, worst)
 
 
 def _check_words(collections: Sequence[Collection], rules: Rules) -> None:
@@ -213,7 +219,7 @@ def _compare(first: Collection, second: Collection, rules: Rules) -> Comparison:
         first.name,
         second.name,
         rules,
-        [compare_points(pair.first, pair.second, rules) for pair in matched.pairs],
+        [compare_points(pair, rules) for pair in matched.pairs],
         matched.only_first,
         matched.only_second,
         shared_differences(matched.pairs),

@@ -10,6 +10,7 @@ from typing import Any
 from conf.plain import from_plain, to_plain
 from conf.schema import Point
 from jobs.cluster.collect_points import CollectedPoint
+from jobs.cluster.compare_repeats import repeats
 from jobs.cluster.names import flat, without
 
 _SAME_INPUTS = ("name", "rope_kernel")  # how it is computed, not on what
@@ -19,10 +20,19 @@ _MOST_DIFFERING = 6
 
 @dataclass(frozen=True)
 class Pair:
-    """Two points that were asked for the same."""
+    """Two points that were asked for the same.
+
+    Attributes:
+        first: What is compared with.
+        second: What is judged.
+        before: Earlier runs of the first that count with it.
+        after: Earlier runs of the second that count with it.
+    """
 
     first: CollectedPoint
     second: CollectedPoint
+    before: tuple[CollectedPoint, ...] = ()
+    after: tuple[CollectedPoint, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -70,7 +80,8 @@ def match(
     """
     if across_gpus:
         ignore = [*ignore, "gpu"]
-    mine, others = _newest(first, ignore), _newest(second, ignore)
+    runs: dict[int, list[CollectedPoint]] = {}
+    mine, others = _newest(first, ignore, runs), _newest(second, ignore, runs)
     held = [point for found in mine.values() for point in found.values()]
     pairs: list[Pair] = []
     apart: dict[int, str] = {}
@@ -85,7 +96,8 @@ def match(
             if why:
                 apart |= {id(one): why for one in (point, *rivals)}
             elif partner is not None:
-                pairs.append(Pair(partner, point))
+                sides = (tuple(runs[id(one)]) for one in (partner, point))
+                pairs.append(Pair(partner, point, *sides))
     place = {id(point): number for number, point in enumerate(second)}
     pairs.sort(key=lambda pair: place[id(pair.second)])
     taken = {id(point) for pair in pairs for point in (pair.first, pair.second)}
@@ -96,7 +108,7 @@ def match(
         pairs,
         [_unmatched(point, right, apart) for point in left],
         [_unmatched(point, left, apart) for point in right],
-        len(first) + len(second) - len(held) - len(asked_again),
+        len(first) + len(second) - sum(1 + len(runs[id(one)]) for one in (*held, *asked_again)),
     )
 
 
@@ -148,10 +160,15 @@ def _complete(config: dict[str, Any]) -> dict[str, Any]:
 
 
 def _newest(
-    points: Sequence[CollectedPoint], ignore: Sequence[str]
+    points: Sequence[CollectedPoint],
+    ignore: Sequence[str],
+    runs: dict[int, list[CollectedPoint]],
 ) -> dict[str, dict[str | None, CollectedPoint]]:
-    """One point for each thing asked and each GPU that ran it: the newest with a record."""
-    found: dict[str, dict[str | None, CollectedPoint]] = {}
+    """One point for each thing asked and each GPU that ran it: the newest with a record.
+
+    `runs` is told which earlier ones count together with it, by the point's identity.
+    """
+    found: dict[str, dict[str | None, list[CollectedPoint]]] = {}
     last: dict[str, str | None] = {}
     for point in sorted(points, key=_moment):
         # A point whose plan is lost was asked for something that nobody knows.
@@ -160,9 +177,12 @@ def _newest(
         if gpu is None and same:
             gpu = last[key]  # where it ran is not known: it stands for the one before it
         same.pop(None, None)
-        same[gpu] = point
+        same.setdefault(gpu, []).append(point)
         last[key] = gpu
-    return found
+    for same in found.values():
+        for *older, newest in same.values():
+            runs[id(newest)] = repeats(older, newest)
+    return {key: {gpu: one[-1] for gpu, one in same.items()} for key, same in found.items()}
 
 
 def _of_gpu(same: dict[str | None, CollectedPoint], gpu: str | None) -> CollectedPoint | None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from statistics import fmean, stdev
+from statistics import fmean
 
 from jobs.cluster.compare_match import Pair
+from jobs.cluster.compare_repeats import clock
 from jobs.cluster.compare_verdict import Circumstances
 from jobs.cluster.table import clock_reasons, median
 from jobs.record import Record
@@ -87,30 +88,34 @@ def differences(first: Record, second: Record) -> list[Difference]:
     return found
 
 
-def circumstances(first: Record, second: Record) -> Circumstances:
-    """What the verdict on times must know of both runs."""
-    uuids = first.environment.gpu_uuid, second.environment.gpu_uuid
-    known = uuids[0] is not None and uuids[1] is not None
-    before, after = _clock(first), _clock(second)
+def circumstances(first: Sequence[Record], second: Sequence[Record]) -> Circumstances:
+    """What the verdict on times must know of the runs of both sides.
+
+    Args:
+        first: Runs of what is compared with; at least one.
+        second: Runs of what is judged.
+
+    Returns:
+        Clocks over all runs of a side, and whether both sides ran on the same GPUs.
+    """
+    gpus = [{record.environment.gpu_uuid for record in side} for side in (first, second)]
+    known = None not in gpus[0] | gpus[1]
+    before, after = _mean_clock(first), _mean_clock(second)
     return Circumstances(
         (before[0], after[0]),
         math.hypot(before[1], after[1]),
-        uuids[0] == uuids[1] if known else None,
+        gpus[0] == gpus[1] if known else None,
+        (len(gpus[0]), len(gpus[1])),
     )
 
 
-def _clock(record: Record) -> tuple[float | None, float]:
-    """The mean SM clock while a point was timed, and its relative standard error."""
-    clocks = [
-        sample.sm_clock_mhz
-        for sample in record.telemetry
-        if sample.when == "during" and sample.sm_clock_mhz and math.isfinite(sample.sm_clock_mhz)
-    ]
-    if not clocks or fmean(clocks) <= 0:
+def _mean_clock(records: Sequence[Record]) -> tuple[float | None, float]:
+    """The mean SM clock over some runs and its relative standard error; not known of all: None."""
+    seen = [clock(record) for record in records]
+    clocks = [mhz for mhz, _ in seen if mhz is not None]
+    if len(clocks) < len(seen):
         return None, 0.0
-    middle = fmean(clocks)
-    spread = stdev(clocks) if len(clocks) > 1 else 0.0
-    return middle, spread / middle / math.sqrt(len(clocks))
+    return fmean(clocks), math.sqrt(sum(error**2 for _, error in seen)) / len(seen)
 
 
 def shared_differences(pairs: Iterable[Pair]) -> list[Difference]:

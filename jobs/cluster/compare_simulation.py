@@ -14,8 +14,8 @@ from pathlib import Path
 from statistics import NormalDist
 from typing import Any
 
-from jobs.cluster.compare_metrics import metrics
 from jobs.cluster.compare_provenance import circumstances
+from jobs.cluster.compare_repeats import at_one_clock, pooled_metrics
 from jobs.cluster.compare_verdict import CONFIDENCE, Verdict, judge_metric
 from jobs.record import ArmBenchmark, BenchmarkResult, Identity, Outcome, Record, Timing
 
@@ -143,7 +143,9 @@ class Rates:
     per_metric: dict[str, float]
 
 
-def rates(noise: Noise, change: dict[str, float], count: int, seed: int = 0) -> Rates:
+def rates(
+    noise: Noise, change: dict[str, float], count: int, seed: int = 0, runs: int = 1
+) -> Rates:
     """Compares pairs of simulated runs, the second with a change.
 
     Args:
@@ -151,6 +153,7 @@ def rates(noise: Noise, change: dict[str, float], count: int, seed: int = 0) -> 
         change: Factor on the time of an arm in the second run.
         count: How many pairs.
         seed: Of the generator.
+        runs: Runs on each side that count together, each on a GPU of its own if they are several.
 
     Returns:
         Shares of points with a SLOWER or FASTER metric, of points with neither whose verdict is
@@ -162,9 +165,14 @@ def rates(noise: Noise, change: dict[str, float], count: int, seed: int = 0) -> 
     points: Counter[str] = Counter()
     alarms: Counter[str] = Counter()
     for _ in range(count):
-        first, second = simulate(noise, {}, rng), simulate(noise, change, rng)
-        known = replace(circumstances(first, second), same_gpu=noise.same_gpu)
-        before, after = metrics(first), metrics(second)
+        first, second = (
+            at_one_clock([simulate(noise, factors, rng) for _ in range(runs)])
+            for factors in ({}, change)
+        )
+        known = replace(
+            circumstances(first, second), same_gpu=noise.same_gpu, gpus=(len(first), len(second))
+        )
+        before, after = pooled_metrics(first), pooled_metrics(second)
         said = {name: judge_metric(before[name], after[name], 0.02, known) for name in before}
         alarms.update(
             name for name, one in said.items() if one.verdict in (Verdict.SLOWER, Verdict.FASTER)
@@ -213,6 +221,10 @@ CHANGES: dict[str, dict[str, float]] = {
     "recipe 3 % faster": {"recipe": 1 / 1.03},
     "both arms 3 % slower": {"recipe": 1.03, "bf16": 1.03},
 }
+REPEATED = ("no change", "both arms 3 % slower")
+RUNS = 5
+"""Runs a side that find a change of both arms under drift and on other GPUs."""
+
 BEGIN, END = "<!-- simulation: begin -->", "<!-- simulation: end -->"
 
 
@@ -235,8 +247,10 @@ def table(count: int, progress: Callable[[str], None] = lambda line: None) -> st
         "|---|---|--:|--:|--:|--:|",
     ]
     for noise in KINDS:
-        for name, change in CHANGES.items():
-            found = rates(noise, change, count)
+        rows = [(name, change, 1) for name, change in CHANGES.items()]
+        rows += [(f"{name}, {RUNS} runs a side", CHANGES[name], RUNS) for name in REPEATED]
+        for name, change, runs in rows:
+            found = rates(noise, change, count, runs=runs)
             shares = (found.slower, found.faster, found.unclear, found.same)
             cells = " | ".join(f"{100 * share:.1f} %" for share in shares)
             lines.append(f"| {noise.name} | {name} | {cells} |")

@@ -46,6 +46,7 @@ class Sample:
         count: Values behind it.
         slow_blocks: Blocks left out because they ran at the slower of two speeds.
         speeds_apart: How far, as a logarithm, the slower blocks lie from these; 0: none did.
+        runs: Runs behind it.
     """
 
     log: float
@@ -54,6 +55,7 @@ class Sample:
     count: int
     slow_blocks: int = 0
     speeds_apart: float = 0.0
+    runs: int = 1
 
     @property
     def two_speeds(self) -> bool:
@@ -193,7 +195,11 @@ def from_interval(value: float, low: float, high: float, confidence: float) -> S
 
 
 def ratio(
-    first: Sample, second: Sample, confidence: float, between: float = BETWEEN_RUNS
+    first: Sample,
+    second: Sample,
+    confidence: float,
+    between: float = BETWEEN_RUNS,
+    counts: tuple[int, int] | None = None,
 ) -> Ratio:
     """The second run over the first, with an interval that covers what runs differ by.
 
@@ -202,13 +208,15 @@ def ratio(
         second: What is judged.
         confidence: Coverage of the interval.
         between: Relative standard deviation of what one run cannot see of itself.
+        counts: How many such differences each side averages; None: as many as it has runs.
 
     Returns:
         The ratio of the two quantities.
     """
     parts = [(first.error**2, first.freedom), (second.error**2, second.freedom)]
     within = sum(variance for variance, _ in parts)
-    floor = 2 * between**2
+    counts = counts or (first.runs, second.runs)
+    floor = between**2 * (1 / counts[0] + 1 / counts[1])
     spread = within + floor
     # Welch's degrees of freedom; the floor is a constant, as if known from many runs.
     total = sum(variance**2 / freedom for variance, freedom in parts)

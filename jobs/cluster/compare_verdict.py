@@ -40,11 +40,13 @@ class Circumstances:
         clocks_mhz: SM clocks of both while they were timed; None: not known.
         clock_error: Relative standard error of their ratio.
         same_gpu: Whether both ran on one and the same GPU; None: not known.
+        gpus: How many GPUs each side ran on.
     """
 
     clocks_mhz: tuple[float | None, float | None] = (None, None)
     clock_error: float = 0.0
     same_gpu: bool | None = None
+    gpus: tuple[int, int] = (1, 1)
 
 
 @dataclass(frozen=True)
@@ -91,10 +93,11 @@ def judge_metric(
     is_time = first.unit == "ms"
     other_gpu = is_time and circumstances.same_gpu is False
     between = BETWEEN_GPUS if other_gpu else BETWEEN_RUNS
-    found = ratio(first.sample, second.sample, CONFIDENCE, between)
+    counts = circumstances.gpus if other_gpu else None
+    found = ratio(first.sample, second.sample, CONFIDENCE, between, counts)
     verdict = _verdict(found, threshold, lower_is_better=first.lower_is_better)
     if verdict is Verdict.UNCLEAR:
-        narrow = ratio(first.sample, second.sample, SAME_CONFIDENCE, between)
+        narrow = ratio(first.sample, second.sample, SAME_CONFIDENCE, between, counts)
         if -math.log(narrow.low) < math.log1p(threshold) > math.log(narrow.high):
             verdict = Verdict.SAME
     notes = _notes(first, second)
@@ -162,4 +165,6 @@ def _notes(first: Metric, second: Metric) -> list[str]:
             notes.append(f"{name}: {share} of its blocks ran slower and are left out")
         if metric.assumed:
             notes.append(f"{name}: no interval known, 5 % assumed")
+        if metric.sample.runs > 1:
+            notes.append(f"{name}: mean of {metric.sample.runs} runs")
     return notes

@@ -44,7 +44,11 @@ def test_what_it_has_is_replaced_only_on_request(tmp_path: Path) -> None:
 
 def test_what_was_stored_and_left_out_adds_up(tmp_path: Path) -> None:
     probes = [
-        collected(record(f"p-{day}", asked(job="probe")).model_copy(update={"finished_at": day}))
+        collected(
+            record(f"p-{day}", asked(job="probe")).model_copy(
+                update={"finished_at": day, "benchmark": None, "validation": None}
+            )
+        )
         for day in ("2026-01-02", "2026-01-01")
     ]
     lost = with_state(run(), "ERROR").points
@@ -60,6 +64,24 @@ def test_what_was_stored_and_left_out_adds_up(tmp_path: Path) -> None:
     assert coverage(held)["NVIDIA GB300", "probe"] == 1
     (found,) = compare([held, held])
     assert found.exit_code == 0  # two fingerprints are no doubt
+
+
+def test_runs_of_the_same_software_are_stored_together(tmp_path: Path) -> None:
+    several = [run(day=day, seed=day) for day in (1, 2, 3)]
+    older = run(day=1, seed=9, driver="570.1")
+    points = [point for one in [older, *several] for point in one.points]
+    for added, kept in ((6, 0), (0, 6)):
+        saved = save_baseline(Collection("several", points), "b", tmp_path)
+        assert (saved.added, saved.kept, saved.repeated) == (added, kept, 2)
+    held = load_baseline("b", tmp_path)
+    assert len({point.record_file for point in held.points}) == 6
+    (found,) = compare([held, run("now", seed=7)])
+    assert found.repeated == 0
+    assert "first: mean of 3 runs" in found.points[0].judged[0].note
+    with pytest.raises(UsageError, match="replace=true"):
+        save_baseline(run(), "b", tmp_path)
+    assert save_baseline(run(), "b", tmp_path, replace=True).replaced == 2
+    assert len(load_baseline("b", tmp_path).points) == 2
 
 
 def test_gpus_stand_beside_each_other_and_are_never_mixed(tmp_path: Path) -> None:

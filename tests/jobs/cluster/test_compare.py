@@ -209,11 +209,23 @@ def test_labels_tell_both_sides_apart() -> None:
     assert found.only_second[0].point.label.endswith(" seed=7")
 
 
-def test_of_repeated_points_the_newest_counts() -> None:
-    twice = Collection("second", [*run(day=1, scale=1.5).points, *run(day=2).points])
+def test_of_repeated_points_by_other_software_the_newest_counts() -> None:
+    older = run(day=1, scale=1.5, driver="570.1")
+    twice = Collection("second", [*older.points, *run(day=2).points])
     found = compared(run(), twice)
     assert found.repeated == 2
     assert found.exit_code == 0
+
+
+def test_runs_of_the_same_software_count_together() -> None:
+    runs = [run(day=day, seed=10 * day, scale=1 + day / 100) for day in (1, 2, 3)]
+    thrice = Collection("second", [point for one in runs for point in one.points])
+    found = compared(run(), thrice)
+    assert found.repeated == 0
+    (fprop,) = [one for one in found.points[0].judged if one.metric == "recipe fprop"]
+    assert "second: mean of 3 runs" in fprop.note
+    assert fprop.ratio is not None
+    assert fprop.ratio.value == pytest.approx(1.02, abs=0.004)
 
 
 def test_emulated_times_are_not_compared_but_their_errors_are() -> None:
