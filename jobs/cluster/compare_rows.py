@@ -102,6 +102,19 @@ def next_step(comparison: Comparison) -> str:
     return f"compare.ignore=[{ignored}] lets them differ"
 
 
+def sources(comparison: Comparison) -> list[str]:
+    """Where figures are from that were not measured here, and what is to know of them."""
+    lines: dict[str, None] = {}
+    for one in comparison.points:
+        for point in (one.pair.first, one.pair.second):
+            if point.partial:
+                result = point.record.benchmark if point.record else None
+                notes = [note for note in (result.notes if result else []) if note != point.note]
+                words = [point.command or "", *notes]
+                lines[f"{point.note}: {'; '.join(word for word in words if word)}"] = None
+    return list(lines)
+
+
 def repeated_text(count: int) -> str:
     """That points were left out for newer ones."""
     were = show.counted(count, "point was", "points were")

@@ -20,6 +20,7 @@ from jobs.cluster.compare_rows import (
     next_step,
     repeated_text,
     rows,
+    sources,
 )
 from jobs.cluster.compare_verdict import CONFIDENCE
 from jobs.cluster.markdown import cell
@@ -41,7 +42,7 @@ MARKS = {"SLOWER": "▼", "WORSE": "▼", "UNCLEAR": "?", "FASTER": "▲", "BETT
 _MOST_ROWS = 60
 _MOST_UNMATCHED = 20
 _MOST_PAGE_ROWS = 3000
-_LEAST_NOTE = 20
+_LEAST = 18  # letters of a column that may be folded
 _NOTE_CHARS = 100  # on a screen; the page has all of it
 
 
@@ -66,6 +67,8 @@ def show(comparison: Comparison, out: Console, *, every: bool = False) -> None:
         out.print(f"All points: {shared}", markup=False)
     if not every and len(told) > _MOST_ROWS:
         out.print(f"... and {len(told) - _MOST_ROWS} more", markup=False)
+    for line in sources(comparison):
+        screen.say(out, screen.harmless(line))
     _show_differences(comparison, out)
     for side, unmatched in _sides(comparison):
         lines = lost(unmatched)
@@ -90,8 +93,12 @@ def _show_rows(
 
     from jobs.cluster import screen
 
-    # Notes may be folded, but not into a column of a few letters.
-    least = {"verdict": ["= UNCLEAR"], **columns, "note": ["x" * _LEAST_NOTE]}
+    # Names and notes may be folded, but not into columns of a few letters.
+    least = {"verdict": ["= UNCLEAR"], **columns} | {
+        name: ["x" * min(_LEAST, max(map(len, columns[name])))]
+        for name in ("point", "metric", "note")
+        if name in columns
+    }
     if table_width(least) > out.width:
         out.print(title, style="bold")
         for place, row in enumerate(shown):
@@ -166,6 +173,7 @@ def markdown(comparison: Comparison) -> str:
         ]
     if len(told) > _MOST_ROWS:
         lines += [f"... and {len(told) - _MOST_ROWS} more.", ""]
+    lines += [f"{cell(line)}\n" for line in sources(comparison)]
     if comparison.differences:
         lines += ["| may explain it | first | second | points |", "|---|---|---|---|"]
         lines += [
@@ -231,6 +239,7 @@ def page(comparison: Comparison) -> str:
         lost=lost,
         next_step=next_step(comparison),
         repeated_text=repeated_text,
+        sources=sources(comparison),
         confidence=f"{100 * CONFIDENCE:.0f} %",
     )
 

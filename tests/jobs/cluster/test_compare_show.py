@@ -69,6 +69,7 @@ def test_no_screen_is_too_narrow_for_whole_words(width: int) -> None:
     assert text.count("▼ SLOWER") == text.count("▼") == 8
     assert "recipe fprop" in text.replace("\n", " ")
     assert max(map(len, text.splitlines()[:10])) <= width
+    assert ("verdict" in text) is (width >= 140)  # a pipe's width has a table
 
 
 def test_collections_of_one_name_have_a_page_each(tmp_path: Path) -> None:

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from jobs.cluster.compare import compare
-from jobs.cluster.compare_rows import rows
+from jobs.cluster.compare_rows import rows, sources
+from jobs.cluster.compare_show import markdown, page
 from jobs.cluster.compare_verdict import Verdict
 from jobs.cluster.history import history
 from jobs.cluster.published import NOTE, load_published
@@ -80,3 +81,12 @@ def test_a_time_that_is_no_time_is_refused(tmp_path: Path) -> None:
     path.write_text(json.dumps(held))
     with pytest.raises(UsageError, match="greater than 0"):
         load_published(path)
+
+
+def test_what_shows_them_names_their_source() -> None:
+    (found,) = compare([load_published(FILE), run("mine")])
+    (line,) = sources(found)
+    assert line.startswith("published, not measured here: Transformer Engine, pull request")
+    assert "Means of 100 iterations" in line
+    assert line in page(found)
+    assert "Means of 100 iterations" in markdown(found)
