@@ -76,7 +76,6 @@ REFUSALS = [
     ),
     ("plan ~shape=true", "shape must be the name of one of its choices, got true"),
     ("plan hydra.verbose=1", "hydra.verbose must be true, false or names of loggers, got 1"),
-    ("status ~nobody-here/x", "folder must exist, got ~nobody-here/x"),
     ("sweep shape.seq_len=128,0128", "shape.seq_len=128 and shape.seq_len=0128 make the same p"),
     ("sweep recipe=null,bf16", "recipe must be the name of one of its choices, got null, bf16"),
     ("sweep shape.seq_len=glob(*)", "shape.seq_len must have at least one value, got none"),
