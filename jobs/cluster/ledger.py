@@ -8,7 +8,7 @@
       <job_id>/<point_id>/attempt-<n>/  started.json, record.json, output.log
       <job_id>/                         under SLURM also the job's script and its logs
       submissions/<n>/                  under SLURM: all that a job needs, before its sbatch
-      entry.zip, snapshot/              under SLURM: what travels to the node
+      snapshot/                         under SLURM: the tree that its points run from
       .submitting, .last_seen.json      a lock; what the scheduler last said, a cache
 
 Nothing but the cache is ever rewritten. Files appear whole, lines are appended in one write.

@@ -137,7 +137,7 @@ def script_of(submission: Submission, cluster: Cluster, python: str, root: str) 
         )
     executor = BatchExecutor(
         submission.sweep / ("%A" if submission.is_array else "%j"),
-        python=_interpreter(cluster, python, submission.sweep),
+        python=_interpreter(cluster, python, submission.folder),
     )
     executor.parameters.update(_parameters(submission, cluster, root))
     return executor.script(len(submission.tasks))
@@ -234,9 +234,9 @@ def _container(container: Container, sweep: Path, root: str) -> list[str]:
     return words
 
 
-def _interpreter(cluster: Cluster, python: str, sweep: Path) -> str:
+def _interpreter(cluster: Cluster, python: str, folder: Path) -> str:
     """The shell words that start the node's Python with the entry to import from."""
-    path = os.pathsep.join(filter(None, (str(sweep / ENTRY_ZIP), cluster.env.get("PYTHONPATH"))))
+    path = os.pathsep.join(filter(None, (str(folder / ENTRY_ZIP), cluster.env.get("PYTHONPATH"))))
     # Set by env inside the container: an image may set one of its own.
     # And by its whole path: a job may come without PATH.
     return shlex.join(["/usr/bin/env", f"PYTHONPATH={path}", python])

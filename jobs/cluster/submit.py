@@ -98,7 +98,6 @@ def submit_all(
     Yields:
         What became of each, as soon as it is known.
     """
-    pack_entry(ledger.root)
     before: str | None = None
     for submission, batch in submissions:
         _prepare(submission, batch, root_of(ledger, batch), cluster)
@@ -128,6 +127,7 @@ def _prepare(submission: Submission, batch: Batch, root: str, cluster: str) -> N
     delayed = DelayedSubmission(run_slot, str(path))
     delayed.set_timeout(submission.time_min, 0)
     delayed.dump(submission.folder / PICKLE)
+    pack_entry(submission.folder)
     write_whole(submission.folder / SUBMISSION_SH, script)
     # Last: a folder that holds this file holds all of them.
     write_whole(path, json.dumps(asked, indent=1) + "\n")

@@ -1,4 +1,4 @@
-"""What travels to the node in the sweep's folder: the entry with its imports, and a snapshot."""
+"""What travels to the node: a submission's entry with its imports, and a sweep's snapshot."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 
 from jobs.cluster.source import CHECKOUT
 from jobs.errors import SubmissionError
+from jobs.files import replacing
 
 ENTRY_ZIP = "entry.zip"
 SNAPSHOT = "snapshot"
@@ -27,24 +28,22 @@ _LIBRARIES = ("submitit", "cloudpickle", "typing_extensions")
 def pack_entry(folder: Path) -> Path:
     """Packs what the entry needs into one archive that Python imports from as it is.
 
+    Each submission has its own, from the code that submits: one that lies there is never taken.
+
     Args:
-        folder: The sweep's folder.
+        folder: The submission's folder.
 
     Returns:
         The archive, for the job's PYTHONPATH: one file, as shared file systems like it.
     """
     path = folder / ENTRY_ZIP
-    if path.exists():
-        return path
-    temporary = _unfinished(folder, ENTRY_ZIP)
     # Stored, not compressed: a node's Python may come without zlib.
-    with zipfile.ZipFile(temporary, "x", zipfile.ZIP_STORED) as archive:
+    with replacing(path) as part, zipfile.ZipFile(part, "x", zipfile.ZIP_STORED) as archive:
         for name in _OWN:
             archive.write(CHECKOUT / name, name)
         for library in _LIBRARIES:
             for file, name in _sources(library):
                 archive.write(file, name)
-    temporary.replace(path)
     return path
 
 

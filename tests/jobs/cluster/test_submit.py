@@ -77,7 +77,7 @@ def test_everything_lies_there_before_sbatch_is_called(ledger: Ledger, sbatch: P
     )
     list(send(ledger))
     seen = set((sbatch.parent / "seen").read_text().split())
-    assert seen == {"entry.pkl", "submission.json", "submission.sh"}
+    assert seen == {"entry.pkl", "entry.zip", "submission.json", "submission.sh"}
     asked = json.loads((ledger.root / "submissions" / "0" / "submission.json").read_text())
     assert asked["slurm_cluster"] == "lab"
 

@@ -139,7 +139,7 @@ def test_a_container_is_handed_to_srun_as_pyxis_takes_it(slurm_user: SlurmUser) 
     assert "--kill-on-bad-exit=1" in words
     assert words[words.index("/usr/bin/env") : words.index("/usr/bin/env") + 3] == [
         "/usr/bin/env",
-        f"PYTHONPATH={ledger.root}/entry.zip",
+        f"PYTHONPATH={ledger.root}/submissions/0/entry.zip",
         str(slurm_user.node),
     ]
     (path,) = ledger.root.glob("*/p-*/attempt-1/environment.json")
