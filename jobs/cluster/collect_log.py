@@ -28,7 +28,7 @@ _SIGNS: tuple[tuple[Cause, re.Pattern[str]], ...] = tuple(
         (Cause.container_failed, r"pyxis: .*(?:fail|error)|enroot.*\[ERROR\]"),
         (
             Cause.import_error,
-            r"^(?:ImportError|ModuleNotFoundError)\b|^the node's interpreter must be Python",
+            r"^(?:ImportError|ModuleNotFoundError)\b|: No module named '|^the node's interpreter must be Python",
         ),
         (
             Cause.launch_failed,
@@ -36,7 +36,7 @@ _SIGNS: tuple[tuple[Cause, re.Pattern[str]], ...] = tuple(
             r"|: line \d+: srun: ",
         ),
         (Cause.crashed, r"Segmentation fault|core dumped|Aborted|Bus error|Killed$"),
-        (Cause.exception, r"^\w*(?:Error|Exception|Interrupt)\b"),
+        (Cause.exception, r"^[\w.]*(?:Error|Exception|Interrupt)\b"),
     )
 )
 _UNWRITTEN = re.compile(r"no record of (\S+) could be written")

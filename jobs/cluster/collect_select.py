@@ -108,7 +108,9 @@ def _refuse_many(folder: Path, word: str) -> None:
 def _may_hold(ledger: Ledger, target: JobTarget | LocalTarget | PointTarget) -> bool:
     """Looks only as deep as it must: a folder may hold hundreds of sweeps."""
     if isinstance(target, PointTarget):
-        return _contains(ledger.plan_jsonl, f'"{target.point_id}"')
+        # A plan may have been damaged after its points were submitted.
+        files = (ledger.plan_jsonl, ledger.jobs_jsonl)
+        return any(_contains(path, f'"{target.point_id}"') for path in files)
     if isinstance(target, LocalTarget):
         return ledger.job_folder(target.job_id).is_dir() or _contains(
             ledger.jobs_jsonl, f'"{target.job_id}"'

@@ -42,7 +42,7 @@ def show(collection: Collection, out: Console) -> None:
         screen.say(out, screen.short(line, 2 * out.width - 1))
     totals = ", ".join(f"{count} {name}" for name, count in collection.totals.items() if count)
     screen.say(out, totals)
-    for told in collection.notes:
+    for told in [*collection.notes, *flag_lines(collection.points)]:
         screen.say(out, f"Note: {told}", style="yellow")
     for problem in collection.problems:
         screen.say(out, f"damaged: {problem.file}: {problem.what}", style="yellow")
@@ -77,6 +77,20 @@ def reason_lines(points: Sequence[CollectedPoint]) -> list[str]:
     if len(ordered) > _MOST_REASONS:
         lines.append(f"... and {len(ordered) - _MOST_REASONS} more reasons")
     return lines
+
+
+def flag_lines(points: Sequence[CollectedPoint]) -> list[str]:
+    """What changes the meaning of runs, as their nodes noted it, with whom it concerns."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for point in points:
+        for flag in dict.fromkeys(point.record.capability.flags if point.record else ()):
+            found[flag].append(point.point_id)
+    lines = [
+        f"{those[0] if len(those) == 1 else f'{len(those)} points'}: {flag}"
+        for flag, those in found.items()
+    ]
+    more = len(lines) - _MOST_REASONS
+    return lines if more <= 0 else [*lines[:_MOST_REASONS], f"... and {more} more"]
 
 
 def _columns(

@@ -39,12 +39,14 @@ class SlurmUser:
         folder: A temporary folder, for sweeps and the node's interpreter.
         env: Variables added to every command.
         cwd: Where commands are typed.
+        root: The checkout whose launch.py is called.
     """
 
     cluster: SlurmCluster
     folder: Path
     env: dict[str, str] = field(default_factory=dict)
     cwd: Path = ROOT
+    root: Path = ROOT
 
     def __post_init__(self) -> None:
         self.runs = self.folder / "runs"
@@ -52,7 +54,13 @@ class SlurmUser:
 
     def words(self, verb: str, *words: str) -> list[str]:
         """The command line, with the places of this test."""
-        return [sys.executable, str(ROOT / "launch.py"), verb, *words, f"runs_dir={self.runs}"]
+        return [
+            sys.executable,
+            str(self.root / "launch.py"),
+            verb,
+            *words,
+            f"runs_dir={self.runs}",
+        ]
 
     def environment(self) -> dict[str, str]:
         """The environment of a command: the cluster's, without a terminal's width."""

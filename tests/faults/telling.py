@@ -105,7 +105,7 @@ def _whole(user: User, ledger: Ledger) -> dict[str, str]:
     files = (path for path in ledger.root.glob("**/*.json*") if path.name != LAST_SEEN)
     key = tuple(sorted((str(path), path.stat().st_mtime_ns) for path in files))
     if key not in _WHOLES:
-        results = user.folder / "results" / "whole"
+        results = user.folder / "results" / f"whole-{ledger.sweep_id}"
         user.run("collect", f"{ledger.root}/", f"results_dir={results}", "report=false")
         (table,) = results.glob("*/points.json")
         _WHOLES[key] = {row["point_id"]: row["state"] for row in json.loads(table.read_text())}
