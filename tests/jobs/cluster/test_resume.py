@@ -2,43 +2,18 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from jobs.cluster.ledger import latest
-from jobs.cluster.lock import submitting
-from jobs.errors import SubmissionError
 from tests.cluster import stand_in_node as node
-from tests.cluster.launching import FAST, ROOT, install_stand_in
+from tests.cluster.launching import FAST, install_stand_in
 from tests.fake_node import install
 from tests.launcher import Launcher
 
 
 def outcomes(launcher: Launcher) -> list[str]:
     return [record.outcome.value for record in launcher.records()]
-
-
-def test_a_sweep_whose_process_was_killed_goes_on(launcher: Launcher, tmp_path: Path) -> None:
-    runs = launcher.runs_dir
-    words = [f"cluster.python={install_stand_in(tmp_path)}", *FAST, f"runs_dir={runs}"]
-    seeds = f"shape.seed={node.PASS},{100 + node.SLOW_PASS},{200 + node.PASS}"
-    command = [sys.executable, str(ROOT / "launch.py"), "sweep", *words, seeds]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        for line in process.stdout:
-            if line.startswith("[2/3]"):
-                break
-        with pytest.raises(SubmissionError, match="another process"), submitting(latest(runs)):
-            raise AssertionError
-        process.kill()
-    assert outcomes(launcher) == ["PASSED"]
-    done = launcher("resume")
-    assert done.code == 0, done
-    assert outcomes(launcher) == ["PASSED"] * 3
-    assert "Nothing to run" in launcher("resume").out
 
 
 def test_repro_runs_the_same_point_again(launcher: Launcher, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The submitting process is killed at ten moments: `resume` completes, and nothing runs twice.
+"""The login process is killed: `resume` completes what it left, and nothing runs twice.
 
 The moments are told from what lies in the sweep's folder, and from an sbatch that is slow before
 or after the controller has taken the job. The cluster has no accounting and arrays of at most
@@ -17,10 +17,14 @@ from pathlib import Path
 import pytest
 
 from jobs.cluster.ledger import PLANNED_JOB, Ledger, sweeps
+from jobs.record import Cause
 from tests.cluster.daemons import missing_requirement
 from tests.cluster.fixtures import enter
 from tests.cluster.launching import FAST, SlurmUser
 from tests.cluster.slurm import SlurmCluster
+from tests.faults.fixtures import Tell
+from tests.faults.matrix import Part, Told, fault
+from tests.faults.telling import told_of
 from tests.launcher import Launcher, Result
 
 pytestmark = pytest.mark.slurm
@@ -73,11 +77,22 @@ MOMENTS: dict[str, tuple[Callable[[SlurmUser], bool], float, float]] = {
 }
 
 
-@pytest.mark.parametrize("moment", MOMENTS)
+def _row(what: str) -> pytest.MarkDecorator:
+    return fault(
+        Part.around, what, told="PASSED", quotes="Nothing to submit", code=0, slow=True,
+        note="after `resume`",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "moment",
+    [pytest.param(moment, marks=_row(f"sweep is killed when {moment}")) for moment in MOMENTS],
+)
 def test_killed_when(
     moment: str,
     small_cluster: SlurmCluster,
     launcher: Launcher,
+    tell: Tell,
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> None:
@@ -106,16 +121,24 @@ def test_killed_when(
     if not sweeps(user.runs):
         # No whole plan: nothing was submitted, and the user types the sweep again.
         assert not marks.exists()
-        return
+        assert user.run("sweep", *words, seeds).returncode == 0
     ledger = user.ledger()
     enter(small_cluster, monkeypatch)
     done = _resume(launcher)
     assert done.code == 0, done
     small_cluster.wait(lambda: _has_ended(marks), "the sbatch that outlived its caller")
     user.wait(ledger)
-    assert user.outcomes(ledger) == {point.point_id: ["PASSED"] for point in ledger.plan()}
-    _assert_no_job_twice(small_cluster, ledger)
-    assert "Nothing to submit" in launcher("resume", ledger.sweep_id).out
+    _assert_no_job_twice(small_cluster, ledger, 12)
+    tell(_told(user, ledger, launcher))
+
+
+def _told(user: SlurmUser, ledger: Ledger, launcher: Launcher) -> Told:
+    """What became of every point, and what one more `resume` says."""
+    outcomes = user.outcomes(ledger)
+    once = [name for name, found in outcomes.items() if found == ["PASSED"]]
+    again = launcher("resume", ledger.sweep_id)
+    told = "PASSED" if len(once) == len(outcomes) else str(outcomes)
+    return Told(told, again.out + again.err, code=again.code, lost=len(outcomes) - len(once))
 
 
 def _has_ended(marks: Path) -> bool:
@@ -134,12 +157,14 @@ def _resume(launcher: Launcher) -> Result:
         time.sleep(0.1)
 
 
-def _assert_no_job_twice(cluster: SlurmCluster, ledger: Ledger) -> None:
+def _assert_no_job_twice(cluster: SlurmCluster, ledger: Ledger, points: int) -> None:
     listed = cluster.run("squeue", "-h", "-t", "all", "-r", "-o", "%F %j").splitlines()
     mine = {row.split()[0] for row in listed if row.split()[1].startswith(ledger.sweep_id)}
     assert mine == {line.job_id for line in ledger.jobs()}
     noted = [ids for line in ledger.jobs() for task in line.tasks.values() for ids in task]
-    assert len(noted) == len(set(noted)) == 12
+    # A point may be submitted again after its first job has ended, but never twice at once.
+    assert len(noted) == points
+    assert max(noted.count(name) for name in noted) == points // len(ledger.plan())
     left = [name for name in os.listdir(ledger.root) if name.startswith(".")]
     assert set(left) <= {".submitting", ".last_seen.json"}
 
@@ -156,3 +181,88 @@ def test_points_known_to_be_unsupported_get_the_record_that_a_killed_process_owe
         "['PASSED']",
         "['UNSUPPORTED']",
     ]
+
+
+# ---- resume ----
+
+
+def _cancelled_sweep(user: SlurmUser) -> Ledger:
+    """A sweep of four points that were cancelled before they ran; resumed, they are held again."""
+    seeds = "shape.seed=" + ",".join(str(100 * i) for i in range(4))
+    _, ledger = user.sweep(seeds, "launch.points_per_job=2", "+cluster.sbatch.hold=''")
+    user.cluster.run("scancel", *(line.job_id for line in ledger.jobs()))
+    user.wait(ledger)
+    return ledger
+
+
+def _release(user: SlurmUser, ledger: Ledger, known: set[str]) -> None:
+    """Lets what was submitted since run to its end."""
+    fresh = [line.job_id for line in ledger.jobs() if line.job_id not in known]
+    for job_id in fresh:
+        user.cluster.run("scontrol", "release", job_id)
+    user.cluster.wait_jobs(*fresh)
+
+
+@_row("resume is killed before sbatch has answered")
+def test_resume_is_killed(
+    small_cluster: SlurmCluster,
+    launcher: Launcher,
+    tell: Tell,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    user = SlurmUser(small_cluster, tmp_path)
+    ledger = _cancelled_sweep(user)
+    known = {line.job_id for line in ledger.jobs()}
+    marks = tmp_path / "marks"
+    user.wrap("sbatch", SLOW_SBATCH.format(marks=marks, before=0.0, after=1.0))
+    with user.running("resume") as process:
+        small_cluster.wait(lambda: lines("marks", 2)(user), "an sbatch that has not answered")
+        process.kill()
+    assert {line.job_id for line in ledger.jobs()} == known
+    enter(small_cluster, monkeypatch)
+    assert _resume(launcher).code == 0
+    small_cluster.wait(lambda: _has_ended(marks), "the sbatch that outlived its caller")
+    _release(user, ledger, known)
+    _assert_no_job_twice(small_cluster, ledger, 4 + 4)
+    tell(_told(user, ledger, launcher))
+
+
+@_row("two resumes at once")
+def test_two_resumes(
+    small_cluster: SlurmCluster,
+    launcher: Launcher,
+    tell: Tell,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    user = SlurmUser(small_cluster, tmp_path)
+    ledger = _cancelled_sweep(user)
+    known = {line.job_id for line in ledger.jobs()}
+    with user.running("resume") as one, user.running("resume") as other:
+        said = [process.communicate(timeout=40)[0] for process in (one, other)]
+        codes = sorted((one.returncode, other.returncode))
+    # Whoever came second was refused, or came so late that nothing was left to do.
+    assert codes in ([0, 0], [0, 2]), said
+    assert codes == [0, 0] or any("another process is submitting" in text for text in said), said
+    enter(small_cluster, monkeypatch)
+    _release(user, ledger, known)
+    _assert_no_job_twice(small_cluster, ledger, 4 + 4)
+    tell(_told(user, ledger, launcher))
+
+
+# ---- a cluster without accounting ----
+
+
+@fault(
+    Part.around,
+    "sacct is disabled: the cluster keeps no accounting",
+    told="ERROR",
+    cause=Cause.cancelled,
+    quotes="this cluster keeps no accounting",
+    code=1,
+)
+def test_no_accounting(small_cluster: SlurmCluster, tell: Tell, tmp_path: Path) -> None:
+    user = SlurmUser(small_cluster, tmp_path)
+    ledger = _cancelled_sweep(user)
+    tell(told_of(user, ledger, ledger.plan()[0].point_id))
