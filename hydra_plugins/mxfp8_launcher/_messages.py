@@ -159,6 +159,7 @@ def _no_name(error: ValueError, words: Sequence[str]) -> str:
             if "." not in key and not many and not isinstance(override.value(), str):
                 got = word.partition("=")[2]
                 return f"{key} must be the name of one of its choices, got {got}"
+        return "a group must be the name of one of its choices"  # the line that a shell completes
     raise error
 
 
