@@ -28,7 +28,8 @@ _SIGNS: tuple[tuple[Cause, re.Pattern[str]], ...] = tuple(
         (Cause.container_failed, r"pyxis: .*(?:fail|error)|enroot.*\[ERROR\]"),
         (
             Cause.import_error,
-            r"^(?:ImportError|ModuleNotFoundError)\b|: No module named '|^the node's interpreter must be Python",
+            r"^(?:ImportError|ModuleNotFoundError)\b|: No module named '"
+            r"|^the node's interpreter must be Python",
         ),
         (
             Cause.launch_failed,
