@@ -42,6 +42,7 @@ FILLS_DISK = 37
 FILLS_DISK_AND_SPARE = 38
 LOCKS_FOLDER = 39
 SETS_CLOCK_BACK = 40
+FINDS_DISK_FULL = 42
 EATS_MEMORY_OF_ALL = 41
 HANGS_ONCE = 60  # its first attempt hangs, the next one passes
 """Values of `shape.seed`, modulo 100: a sweep may name as many points as it likes."""
@@ -101,6 +102,8 @@ def _act(act: int, attempt: Path) -> None:
         held = []
         while True:
             held.append(bytearray(16 << 20))
+    elif act == FINDS_DISK_FULL:
+        raise OSError(errno.ENOSPC, "No space left on device", "/scratch/trace.json")
     elif act == SETS_CLOCK_BACK:
         Path(os.environ["NODE_CLOCK"]).write_text("-3600")
         time.sleep(600)

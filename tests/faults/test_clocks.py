@@ -67,6 +67,7 @@ ROWS = {
         told="PASSED",
         quotes="1 PASSED",
         code=0,
+        slow=True,
     ),
     "behind": fault(
         Part.point,
@@ -74,6 +75,7 @@ ROWS = {
         told="PASSED",
         quotes="1 PASSED",
         code=0,
+        slow=True,
     ),
     "set back": fault(
         Part.point,
@@ -82,6 +84,7 @@ ROWS = {
         cause=Cause.timeout,
         quotes="still running after its limit of 8 s",
         code=1,
+        slow=True,
     ),
 }
 

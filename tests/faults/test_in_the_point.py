@@ -49,6 +49,15 @@ ACTS = {
     node.ABORTS_IN_THREAD: ends_badly(
         "abort in a second thread", Cause.crashed, "ended by SIGABRT"
     ),
+    node.FINDS_DISK_FULL: fault(
+        Part.point,
+        "the point finds a disk full",
+        told="ERROR",
+        cause=Cause.storage,
+        quotes="[Errno 28] No space left on device: '/scratch/trace.json'",
+        retried=True,
+        code=1,
+    ),
     node.HANGS: ends_badly(
         "the point hangs", Cause.timeout, "still running after its limit of 4 s"
     ),

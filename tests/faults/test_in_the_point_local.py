@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import pytest
+import torch
 
 from jobs.record import Cause
 from tests.cluster import stand_in_node as node
@@ -184,6 +185,30 @@ BROKEN = {
 def test_a_node_that_breaks(launcher: Launcher, tell: Tell, broken: str) -> None:
     python = broken_node.install(launcher.home, broken)
     done = launcher("run", *REAL, f"cluster.python={python}")
+    ledger = launcher.ledger()
+    (point,) = ledger.plan()
+    tell(told_of(Here(launcher), ledger, point.point_id, screen=done.out))
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA GPU here")
+@fault(
+    Part.point,
+    "out of GPU memory, for another process holds it",
+    told="ERROR",
+    cause=Cause.out_of_memory_gpu,
+    quotes="CUDA out of memory",
+    code=1,
+    place=Place.gpu,
+    slow=True,
+    note="not run yet",
+)
+def test_a_gpu_that_is_full(launcher: Launcher, tell: Tell) -> None:
+    free_bytes, _ = torch.cuda.mem_get_info()
+    held = torch.empty(free_bytes - 2**30, dtype=torch.uint8, device="cuda")
+    where = ("gpu=h200", "gpu.any=true", "backend=emulated")
+    done = launcher("run", *where, "shape=dsv3", "recipe=bf16", "benchmark=off", "tolerance=none")
+    del held
     ledger = launcher.ledger()
     (point,) = ledger.plan()
     tell(told_of(Here(launcher), ledger, point.point_id, screen=done.out))
