@@ -9,7 +9,7 @@ from typing import Any
 from jobs.cluster import report_text as show
 from jobs.cluster.collect_points import OUTCOMES, STATES, Collection
 from jobs.cluster.collect_store import write_if_changed
-from jobs.cluster.report_environment import NODE_COLUMNS, node_rows, provenance_rows
+from jobs.cluster.report_environment import node_table, provenance_rows
 from jobs.cluster.report_failures import failure_groups
 from jobs.cluster.report_figures import Plot, style
 from jobs.cluster.report_page import render_page
@@ -150,6 +150,7 @@ def render(collection: Collection, plots: Plots) -> str:
     """
     rows = [row(point) for point in collection.points]
     columns, points = point_table(collection.points, rows)
+    node_columns, nodes = node_table(rows)
     return render_page(
         "report.html.j2",
         collection=collection,
@@ -167,8 +168,8 @@ def render(collection: Collection, plots: Plots) -> str:
         },
         failures=failure_groups(collection),
         edges=edge_rows(collection.points),
-        nodes=node_rows(rows),
-        node_columns=list(NODE_COLUMNS),
+        nodes=nodes,
+        node_columns=node_columns,
         provenance=provenance_rows(collection.points, rows),
         emulated=sum(bool(values["emulated"]) for values in rows),
         files=_files(collection),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from jobs.cluster import report_text as show
 from jobs.cluster.collect_points import CollectedPoint
@@ -81,8 +81,32 @@ def node_rows(rows: Sequence[dict[str, Value]]) -> list[NodeRow]:
             for key in NODE_COLUMNS.values()
         ]
         throttled, limits = (_reasons(mine, key) for key in ("throttle_reasons", "clock_limits"))
+        if all(row["sm_clock_mhz_during"] is None for row in mine):  # nobody looked
+            throttled, limits = throttled or show.NOTHING, limits or show.NOTHING
         made.append(NodeRow(host, gpu, len(mine), figures, throttled or "no", limits or "nothing"))
     return made
+
+
+def node_table(rows: Sequence[dict[str, Value]]) -> tuple[list[str], list[NodeRow]]:
+    """The nodes as a table.
+
+    Args:
+        rows: Flat rows, as `table.row` made them.
+
+    Returns:
+        The titles of the figures that some node has, and the nodes with these figures alone.
+    """
+    made = node_rows(rows)
+    kept = [
+        place
+        for place in range(len(NODE_COLUMNS))
+        if any(node.figures[place] != show.NOTHING for node in made)
+    ]
+    titles = list(NODE_COLUMNS)
+    return (
+        [titles[place] for place in kept],
+        [replace(node, figures=[node.figures[place] for place in kept]) for node in made],
+    )
 
 
 def provenance_rows(

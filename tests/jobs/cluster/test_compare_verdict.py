@@ -15,6 +15,8 @@ from jobs.cluster.compare_simulation import (
     CHANGES,
     END,
     KINDS,
+    REPEATED,
+    RUNS,
     Noise,
     at_best,
     main,
@@ -74,6 +76,8 @@ def test_the_figures_of_the_docs_are_of_this_simulation(
     for noise in KINDS:
         for change in CHANGES:
             assert f"| {noise.name} | {change} |" in shown
+        for change in REPEATED:
+            assert f"| {noise.name} | {change}, {RUNS} runs a side |" in shown
     copy = tmp_path / "compare.md"
     copy.write_text(text, encoding="utf-8")
     monkeypatch.setattr("jobs.cluster.compare_simulation.table", lambda *_: "made\n")

@@ -11,7 +11,10 @@ import pytest
 from jobs.cluster.collect import collect
 from jobs.cluster.collect_points import OUTCOMES, STATES, CollectedPoint, Collection
 from jobs.cluster.report import write_report
+from jobs.cluster.report_environment import node_table
 from jobs.cluster.report_tables import edge_rows
+from jobs.cluster.report_text import NOTHING
+from jobs.cluster.table import row
 from tests.jobs.cluster.demo_ledger import HOSTILE, demo_sweep
 from tests.jobs.cluster.fake_ledger import passed_sweep
 from tests.jobs.cluster.fake_records import asked, record
@@ -185,3 +188,20 @@ def test_a_tensor_in_bf16_is_listed_once() -> None:
     assert "dx (bf16)" in alone
     assert all(name.endswith(" (bf16)") for name in alone)
     assert len(alone) == len(set(alone))
+
+
+def test_of_nodes_only_what_was_seen_is_shown() -> None:
+    seen = record("p-1", asked())
+    blind = seen.model_copy(update={"telemetry": [], "probe": None})
+    points = [CollectedPoint("p-1", "s", asked(), "PASSED", record=left) for left in (seen, blind)]
+    titles, (node,) = node_table([row(points[0])])
+    assert "SM clock (MHz)" in titles
+    assert (node.throttled, node.limits) == ("no", "nothing")
+    titles, (node,) = node_table([row(points[1])])
+    assert titles == node.figures == []
+    assert (node.throttled, node.limits) == (NOTHING, NOTHING)
+
+
+def test_the_words_of_the_page_are_explained_on_it(text: str) -> None:
+    for word in ("fprop, bprop", "Relative L2", "Gate", "Roofline", "UNSUPPORTED"):
+        assert f"<dt>{word}</dt>" in text
