@@ -123,7 +123,11 @@ def _batch(group: list[PlannedPoint], limits: ClusterLimits | None) -> tuple[Bat
         time_min = max(job_time_min([points[name] for name in slot], limit_s) for slot in slots)
         most = _longest(resources, limits)
         if most is not None and time_min > most:
-            notes.append(f"launch.time_min={most}: the partition allows no more")
+            fewer = "; fewer launch.points_per_job need less" if size > 1 else ""
+            notes.append(
+                f"launch.time_min={most}: the partition allows no more, "
+                f"{time_min} were estimated{fewer}"
+            )
             time_min = most
     else:
         time_min = launch.time_min

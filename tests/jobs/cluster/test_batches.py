@@ -108,7 +108,10 @@ def test_an_estimate_of_time_is_cut_to_the_partition() -> None:
     points = planned([point(128 * i) for i in range(1, 90)], SITE, Launch("d", points_per_job=99))
     made = make_batches(points, LIMITS)
     assert made.batches[0].time_min == 60
-    assert made.notes == ("launch.time_min=60: the partition allows no more",)
+    (note,) = made.notes
+    assert note.startswith("launch.time_min=60: the partition allows no more, ")
+    estimated = make_batches(points, None).batches[0].time_min
+    assert f"{estimated} were estimated; fewer launch.points_per_job need less" in note
 
 
 def test_more_work_is_expected_to_take_longer_and_more_memory() -> None:
