@@ -3,6 +3,7 @@
 #   make run            the main job on the default: CPU, small shape, emulated MXFP8
 #   make test           the tests
 #   make faults         the whole fault matrix, of which `make test` runs the quick rows, and a short soak
+#   make fuzz           generated input for every reader, ten minutes
 #   make check          lint, format and types, as CI runs them
 #   make benchmarks     the figures of the README's table
 #   make lock           resolves the lock files anew
@@ -21,7 +22,7 @@ WORKERS ?= 2
 # One thread a test process: the workers share the cores, and threads that wait for each other spin.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
 
-.PHONY: run test faults check format benchmarks lock clean
+.PHONY: run test faults fuzz check format benchmarks lock clean
 .DEFAULT_GOAL := run
 
 run: $(VENV)/.run
@@ -32,6 +33,9 @@ test: $(VENV)/.test
 
 faults: $(VENV)/.test
 	$(PYTEST) -m "not gpu and not te" tests/faults tests/benchmarks/test_soak.py $(ARGS)
+
+fuzz: $(VENV)/.test
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.fuzz minutes=10 $(ARGS)
 
 check: $(VENV)/.test
 	$(BIN)/ruff check .

@@ -19,10 +19,11 @@ import pytest
 
 from jobs.cluster.ledger import Ledger
 from jobs.record import Cause, to_json
-from tests.cluster.launching import FAST, ROOT
+from tests.cluster.launching import FAST, ROOT, SlurmUser
 from tests.fake_node import install
 from tests.faults.fixtures import Tell
 from tests.faults.matrix import Part, Place, Told, fault
+from tests.faults.telling import told_of
 from tests.faults.test_damaged import ATTEMPT, POINT, told_here
 from tests.jobs.cluster.demo_ledger import demo_sweep
 from tests.jobs.cluster.fake_ledger import FakeSweep, passed_sweep
@@ -480,3 +481,43 @@ def test_the_demonstration(launcher: Launcher, tell: Tell) -> None:
     text = page.read_text()
     assert "<script>document.title" not in text
     tell(Told("PASSED", text, code=0))
+
+
+@row("launch.share=group: its group may read, nobody else", "PASSED", "PASSED", 0)
+def test_a_shared_sweep(launcher: Launcher, tell: Tell, tmp_path: Path) -> None:
+    before = os.umask(0o077)
+    try:
+        words = (f"cluster.python={install(tmp_path)}", *FAST, "launch.share=group")
+        done = launcher("run", *words)
+    finally:
+        os.umask(before)
+    root = launcher.ledger().root
+    found = {p.lstat().st_mode & 0o7777 for p in root.rglob("*") if not p.name.startswith(".")}
+    assert found == {0o750, 0o640}
+    tell(Told("PASSED", done.out, code=done.code))
+
+
+@pytest.mark.slurm
+@row(
+    "shell syntax in every field of a job",
+    "PASSED",
+    "1 PASSED",
+    0,
+    place=Place.slurm,
+    note="no shell between us and sbatch; only cluster.setup is for one",
+)
+def test_no_shell(slurm_user: SlurmUser, tell: Tell) -> None:
+    marker = slurm_user.folder / "run"
+    evil = f"`touch {marker}`$(touch {marker});touch {marker}|touch {marker}&"
+    done = slurm_user.run(
+        *("run", "cluster=slurm", f"cluster.python={slurm_user.node}", *FAST, "wait=true"),
+        *(f"{key}='{evil}'" for key in ("cluster.comment", "+cluster.env.EVIL", "shape.name")),
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    refused = slurm_user.run("run", "cluster=slurm", f"cluster.partition='{evil}'", *FAST)
+    assert refused.returncode == 2, refused.stdout
+    assert not marker.exists()
+    ledger = slurm_user.ledger()
+    (point,) = ledger.plan()
+    assert point.site["cluster"]["comment"] == evil
+    tell(told_of(slurm_user, ledger, point.point_id))

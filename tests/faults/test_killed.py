@@ -261,6 +261,7 @@ def test_two_resumes(
     cause=Cause.cancelled,
     quotes="this cluster keeps no accounting",
     code=1,
+    slow=True,
 )
 def test_no_accounting(small_cluster: SlurmCluster, tell: Tell, tmp_path: Path) -> None:
     user = SlurmUser(small_cluster, tmp_path)

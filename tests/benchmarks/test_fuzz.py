@@ -1,0 +1,88 @@
+"""A short fuzz of every reader, and each input that once led to a fault."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.fuzz import Count, all_readers, fuzz, take_turn
+from benchmarks.fuzz_reader import Reader
+
+_DEEP = b"[" * 5000
+_PUBLISHED = b'{"name": "p", "rows": [{"name": "a", "gpu_name": "g", "asked": %s, "source": "s", '
+_TIMES = b'"recipe": {"fprop_ms": 1, "bprop_ms": 1}, "bf16": {"fprop_ms": 1, "bprop_ms": 1}}]}'
+PINNED: list[tuple[str, Any]] = [
+    ("id", "~../../etc/passwd"),
+    ("record.json on the node", _DEEP),
+    ("point.json on the node", _DEEP),
+    (".last_seen.json", _DEEP),
+    (".last_seen.json", b'{"at": 1, "tasks": {"14_1": {"job_id": 1, "names": [2]}}}'),
+    (
+        "collection.json",
+        b'{"points": [], "problems": [], "name": "x", "job_ids": [], "sweeps": {"s": 1}}',
+    ),
+    ("published figures", _PUBLISHED % b'{"recipe": null}' + _TIMES),
+    ("command line", ("collect", ["=\x08"])),
+    ("command line", ("plan", ["hydra.verbose=float(1e400)"])),
+    ("command line", ("plan", ["shape.seed=range(0,1000000000)"])),
+    ("command line", ("plan", ["~shape=true"])),
+    ("config folder", ("cluster", "", ["shape=\x1b"])),
+    ("completion", ["shape=0", "latest"]),
+    ("completion", ["shape=0", "shape.seq_len=tiny"]),
+]
+
+
+@pytest.fixture(scope="module")
+def readers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Reader]:
+    return {reader.name: reader for reader in all_readers(tmp_path_factory.mktemp("fuzz"))}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), PINNED, ids=[f"{n}-{i}" for i, (n, _) in enumerate(PINNED)]
+)
+def test_what_once_led_to_a_fault(name: str, value: object, readers: dict[str, Reader]) -> None:
+    readers[name].read(value)
+
+
+QUICK = ("id", "squeue and sacct", "scontrol, sinfo, sacctmgr", "log", "record.json")
+
+
+def test_a_turn_of_the_quick_readers_finds_nothing(readers: dict[str, Reader]) -> None:
+    few = [Reader(name, readers[name].inputs, readers[name].read, 20) for name in QUICK]
+    counts = fuzz(few, seconds=float("inf"), first_seed=7, turns=1)
+    assert {name: count.faults for name, count in counts.items()} == {name: {} for name in QUICK}
+    assert all(count.examples for count in counts.values())
+
+
+def _breaks(read: Callable[[str], bool]) -> Count:
+    from hypothesis import strategies as st
+
+    count = Count()
+    take_turn(Reader("broken", st.text(max_size=5), read, 50), count, 1)
+    return count
+
+
+def test_a_fault_is_noted_with_its_smallest_input(capsys: pytest.CaptureFixture[str]) -> None:
+    def read(text: str) -> bool:
+        if len(text) > 2:
+            raise KeyError(text)
+        return not text
+
+    count = _breaks(read)
+    ((place, shown),) = count.faults.items()
+    assert place.startswith("KeyError, test_fuzz.py:")
+    assert len(ast.literal_eval(shown)) == 3
+    assert "KeyError" in capsys.readouterr().err
+    assert count.refused > 0
+
+
+def test_the_command_writes_its_summary(tmp_path: Path) -> None:
+    from benchmarks.fuzz import main
+
+    output = tmp_path / "fuzz.json"
+    assert main(["minutes=0.02", "reader=id", f"output={output}"]) == 0
+    assert '"faults": 0' in output.read_text()
