@@ -68,6 +68,7 @@ def from_plain(kind: Any, plain: Any, key: str = "") -> Any:  # noqa: ANN401 - a
         _require(plain in names, key, f"be one of {', '.join(names)}", plain)
         return kind[plain]
     if kind is float and isinstance(plain, int) and not isinstance(plain, bool):
+        _require(abs(plain) < 2**1023, key, "be a finite number", plain)
         return float(plain)
     if kind is not Any:
         fits = isinstance(plain, kind) and (kind is bool or not isinstance(plain, bool))

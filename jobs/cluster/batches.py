@@ -111,7 +111,7 @@ def make_batches(points: Sequence[PlannedPoint], limits: ClusterLimits | None) -
 
 def _batch(group: list[PlannedPoint], limits: ClusterLimits | None) -> tuple[Batch, list[str]]:
     cluster, launch = site_of(group[0])
-    points = {point.point_id: point_of(point.config) for point in group}
+    points = {point.point_id: point_of(point) for point in group}
     gpu = next(iter(points.values())).gpu
     memory = max(memory_mib(point) for point in points.values())
     resources, notes = complete(resources_of(gpu, cluster, launch), gpu, memory, limits)

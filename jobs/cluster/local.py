@@ -61,7 +61,7 @@ def run_plan(plan: Plan, ledger: Ledger, follow: Follow) -> list[tuple[PlannedPo
                 record = _run(point, ledger, job_id)
             else:
                 record = record_unsupported(point, ledger)
-        except OSError as error:  # a full disk, a folder that went away: the rest still runs
+        except (OSError, LedgerError) as error:  # a full disk, a damaged plan: the rest still runs
             record = _lost(point, ledger, job_id, str(error))
         follow(point, record)
         ended.append((point, record))

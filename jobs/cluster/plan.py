@@ -110,19 +110,30 @@ def _planned(index: int, ask: Ask, source: Source) -> PlannedPoint:
         config=config,
         site=site,
         choices=ask.choices,
-        unsupported=refusal_by_config(point_of(config)),
+        unsupported=refusal_by_config(from_plain(Point, config)),
     )
 
 
-def point_of(config: dict[str, Any]) -> Point:
-    """The typed point of a plan's or a record's plain configuration."""
-    point: Point = from_plain(Point, config)
+def point_of(planned: PlannedPoint) -> Point:
+    """The typed configuration of a planned point; LedgerError where the plan is damaged."""
+    point: Point = _from_plan(Point, planned, planned.config, "config")
     return point
 
 
-def site_of(point: PlannedPoint) -> tuple[Cluster, Launch]:
-    """The typed cluster and launch configuration of a planned point."""
-    return from_plain(Cluster, point.site["cluster"]), from_plain(Launch, point.site["launch"])
+def site_of(planned: PlannedPoint) -> tuple[Cluster, Launch]:
+    """Its typed cluster and launch configuration; LedgerError where the plan is damaged."""
+    cluster, launch = planned.site.get("cluster"), planned.site.get("launch")
+    return (
+        _from_plan(Cluster, planned, cluster, "site.cluster"),
+        _from_plan(Launch, planned, launch, "site.launch"),
+    )
+
+
+def _from_plan(kind: type, planned: PlannedPoint, plain: Any, key: str) -> Any:  # noqa: ANN401 - JSON, and whichever kind
+    try:
+        return from_plain(kind, plain, key)
+    except ValueError as error:
+        raise LedgerError(f"the plan of {planned.point_id} is damaged: {error}") from error
 
 
 def point_id(config: dict[str, Any], cluster: Cluster, source: Source) -> str:

@@ -54,6 +54,7 @@ def test_an_integer_is_a_number() -> None:
         ({"shape__seq_len": True}, "shape.seq_len must be of type int, got True"),
         ({"shape__seq_len": None}, "shape.seq_len must be of type int, got None"),
         ({"shape__init_std": True}, "shape.init_std must be of type float, got True"),
+        ({"shape__init_std": 10**400}, "shape.init_std must be a finite number, got 1000"),
         ({"shape__bias": 1}, "shape.bias must be of type bool, got 1"),
         ({"shape__projection": "both"}, "shape.projection must be one of fused, split"),
         ({"shape": [1]}, "shape must be a mapping, got [1]"),

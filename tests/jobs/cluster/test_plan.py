@@ -19,7 +19,7 @@ from conf.site import Cluster, Container, Launch, Request
 from conf.verbs import Places, Run
 from jobs.cluster import plan
 from jobs.cluster.ask import Ask
-from jobs.cluster.ledger import Ledger, Source
+from jobs.cluster.ledger import Ledger, PlannedPoint, Source
 from jobs.cluster.plan import (
     POINT_FIELDS,
     make_plan,
@@ -178,6 +178,15 @@ def test_a_sweep_has_one_cluster(config: Run) -> None:
         make_plan([Ask(config, {}), Ask(other, {})], SOURCE)
 
 
+def test_a_damaged_plan_is_told_with_its_point_and_key(config: Run) -> None:
+    (point,) = make_plan([Ask(config, {})], SOURCE).points
+    wide = point.model_copy(update={"config": point.config | {"shape": {"seq_len": "x"}}})
+    with pytest.raises(LedgerError, match=rf"{point.point_id} is damaged: config.shape.seq_len"):
+        point_of(wide)
+    with pytest.raises(LedgerError, match=r"is damaged: site.cluster must be a mapping, got None"):
+        site_of(point.model_copy(update={"site": {}}))
+
+
 def test_a_checkout_that_no_import_path_can_name_is_told(
     config: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -200,11 +209,11 @@ def test_a_plan_holds_the_typed_point_and_its_site(config: Run) -> None:
     config.cluster.requests = {"gb300": Request(gres="gpu:4")}
     config.recipe = Bf16Recipe()
     (point,) = make_plan([Ask(config, {})], SOURCE).points
-    back = json.loads(point.model_dump_json())
-    assert point_of(back["config"]) == Point(
+    back = PlannedPoint.model_validate_json(point.model_dump_json())
+    assert point_of(back) == Point(
         **{field.name: getattr(config, field.name) for field in dataclasses.fields(Point)}
     )
-    assert site_of(point) == (config.cluster, config.launch)
+    assert site_of(back) == (config.cluster, config.launch)
 
 
 def test_the_ledger_holds_all_that_a_node_needs_before_anything_starts(

@@ -59,6 +59,24 @@ def test_status_and_cancel_of_what_ran_here(launcher: Launcher, tmp_path: Path) 
     assert launcher("status", "watch=true").code == 0
 
 
+def test_a_point_whose_plan_is_damaged_costs_that_point_alone(
+    launcher: Launcher, tmp_path: Path
+) -> None:
+    python = f"cluster.python={install(tmp_path, {128: 'kill', 256: 'kill'})}"
+    assert launcher("sweep", "shape.seq_len=128,256", python).code == 1
+    ledger = launcher.ledger()
+    first, second = ledger.plan_jsonl.read_text().splitlines(keepends=True)
+    name = ledger.plan()[0].point_id
+    ledger.plan_jsonl.write_text(first.replace('"exclude":null', '"exclude":[]') + second)
+    install(tmp_path)
+    told = f"the plan of {name} is damaged: site.cluster.exclude must be of type str, got []"
+    resumed = launcher("resume")
+    assert (resumed.code, resumed.err) == (1, "")
+    assert f"ERROR (lost)  {told}" in resumed.out.splitlines()
+    assert "PASSED  told to be PASSED" in resumed.out.splitlines()
+    assert launcher("repro", name).refusal() == told
+
+
 def test_a_plan_that_lost_points_is_told_and_never_ends_with_0(
     launcher: Launcher, tmp_path: Path
 ) -> None:
