@@ -6,48 +6,48 @@ import re
 
 from jobs.cluster.states import TaskState
 
-_ADVICE = tuple(
-    (re.compile(pattern), advice)
-    for pattern, advice in (
-        (
-            r"JobHeldUser|requeued (?:in )?held|JobHoldMaxRequeue|^REQUEUE_HOLD",
-            "scontrol release {job} lets it start",
-        ),
-        ("JobHeldAdmin", "only an administrator can release it; scancel {job} gives it up"),
-        (
-            "DependencyNeverSatisfied",
-            "scontrol update jobid={job} dependency= lets it start, scancel {job} gives it up",
-        ),
-        (
-            r"ReqNodeNotAvail|Nodes.required.for.job.are.DOWN",
-            "it waits for nodes that are down, drained or reserved; sinfo -R says why",
-        ),
-        (
-            r"Partition(?:Down|Inactive)",
-            "its partition starts no jobs now; scontrol show partition tells more",
-        ),
-        (
-            r"Partition(?:Time|Node)Limit|BadConstraints|Invalid(?:Account|QOS)|MaxWallDuration"
-            r"|(?:Account|QOS)NotAllowed|ReservationDeleted",
-            "it never starts as it was asked for; scancel {job} gives it up",
-        ),
-        ("^SUSPENDED", "scontrol resume {job} lets it go on"),
-        (
-            "JobLaunchFailure",
-            "SLURM could not start its script on {node}: is the folder of its log there, and "
-            "writable? slurmd's own log on {node} says more",
-        ),
-        ("exit code 126", "a program of its script, or its interpreter, cannot be run on {node}"),
-        ("exit code 127", "a program of its script, or its interpreter, is not there on {node}"),
-    )
+_OF_WAITING = (
+    (
+        r"JobHeldUser|requeued (?:in )?held|JobHoldMaxRequeue|^REQUEUE_HOLD",
+        "scontrol release {job} lets it start",
+    ),
+    ("JobHeldAdmin", "only an administrator can release it; scancel {job} gives it up"),
+    (
+        "DependencyNeverSatisfied",
+        "scontrol update jobid={job} dependency= lets it start, scancel {job} gives it up",
+    ),
+    (
+        r"ReqNodeNotAvail|Nodes.required.for.job.are.DOWN",
+        "it waits for nodes that are down, drained or reserved; sinfo -R says why",
+    ),
+    (
+        r"Partition(?:Down|Inactive)",
+        "its partition starts no jobs now; scontrol show partition tells more",
+    ),
+    (
+        r"Partition(?:Time|Node)Limit|BadConstraints|Invalid(?:Account|QOS)|MaxWallDuration"
+        r"|(?:Account|QOS)NotAllowed|ReservationDeleted",
+        "it never starts as it was asked for; scancel {job} gives it up",
+    ),
+    ("^SUSPENDED", "scontrol resume {job} lets it go on"),
+)
+_OF_ENDED = (
+    (
+        "JobLaunchFailure",
+        "SLURM could not start its script on {node}: is the folder of its log there, and "
+        "writable? slurmd's own log on {node} says more",
+    ),
+    ("exit code 126", "a program of its script, or its interpreter, cannot be run on {node}"),
+    ("exit code 127", "a program of its script, or its interpreter, is not there on {node}"),
 )
 
 
 def advice(task: TaskState) -> str:
     """What can be done about a job that does not run; empty where it needs nobody's help."""
-    for word in (task.reason, task.state):
-        for pattern, text in _ADVICE:
-            if pattern.search(word):
+    # An ended job may still bear the reason for which it once waited.
+    for pattern, text in _OF_ENDED if task.final else _OF_WAITING:
+        for word in (task.reason, task.state):
+            if re.search(pattern, word):
                 job = task.job_id.partition("_")[0]
                 return text.format(job=job, node=task.node or "its node")
     return ""

@@ -324,10 +324,13 @@ def _word(state: str) -> str:
 
 def _ended_how(state: str, exit_code: str, reason: str) -> str:
     code, _, number = exit_code.partition(":")
-    if _word(state) == "CANCELLED":
+    word = _word(state)
+    if word == "CANCELLED":
         return state.partition(" ")[2] and f"cancelled {state.partition(' ')[2]}"
     if number == str(_LAUNCH_SIGNAL):
         return "JobLaunchFailure"
-    if _word(state) == "FAILED":
+    if word == "FAILED":
         return f"ended by signal {number}" if number not in ("", "0") else f"exit code {code}"
-    return "" if reason in ("None", "(null)") else reason
+    # Of a job that has ended, accounting still says what it waited for last.
+    ended = word not in WAITING | RUNNING
+    return "" if ended or reason in ("None", "(null)") else reason

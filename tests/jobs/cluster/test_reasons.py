@@ -37,3 +37,8 @@ def test_what_passes_by_itself_is_told_as_slurm_tells_it(reason: str) -> None:
     task = TaskState("14", "14", "PENDING", reason)
     assert advice(task) == ""
     assert explained(task) == reason
+
+
+@pytest.mark.parametrize("reason", ["JobHeldUser", "ReqNodeNotAvail", "DependencyNeverSatisfied"])
+def test_an_ended_job_waits_for_nothing(reason: str) -> None:
+    assert advice(TaskState("14", "14", "TIMEOUT", reason)) == ""

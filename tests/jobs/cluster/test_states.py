@@ -243,3 +243,11 @@ def test_a_job_whose_name_accounting_has_not_heard_yet_is_still_ours() -> None:
     state = state_of("14", ["s-1"], other)
     assert state is not None
     assert state.state == states.LOST
+
+
+def test_what_an_ended_job_once_waited_for_is_not_how_it_ended() -> None:
+    # Seen of jobs that were requeued and waited for their node.
+    rows = parse_sacct("5|5|TIMEOUT|0:0|60|n3|ReqNodeNotAvail|s-1.0\n")
+    assert (rows["5"].state, rows["5"].reason) == ("TIMEOUT", "")
+    rows = parse_sacct("5|5|PENDING|0:0|0|None assigned|ReqNodeNotAvail|s-1.0\n")
+    assert rows["5"].reason == "ReqNodeNotAvail"
