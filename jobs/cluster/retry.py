@@ -22,12 +22,13 @@ from jobs.record import INFRASTRUCTURE_CAUSES, Cause
 _CAUSES = frozenset(cause.value for cause in INFRASTRUCTURE_CAUSES)
 
 
-def retrying(ledger: Ledger, retries: int, out: Console) -> Retry | None:
+def retrying(ledger: Ledger, retries: int, ids: str, out: Console) -> Retry | None:
     """What `follow` asks as points end; None where nothing is ever submitted again.
 
     Args:
         ledger: The sweep.
         retries: How often a point may be submitted again.
+        ids: The sweep as `resume` takes it.
         out: Where it is told.
     """
     if retries < 1:
@@ -54,6 +55,7 @@ def retrying(ledger: Ledger, retries: int, out: Console) -> Retry | None:
             # The others are waited for all the same; these keep the outcome that they have.
             given_up.update(row.point.point_id for row in rows)
             screen.say(out, f"Not submitted again: {counted(len(rows), 'point')}: {error}")
+            screen.say(out, f"Next: python launch.py resume {ids}")
             return False
         return True
 

@@ -47,7 +47,7 @@ def submit_plan(made: Plan, call: Call) -> int:
         return 1 if any(one.job_id is None for one in done) else 0
     out = screen.console()
     ids = ledger.sweep_id + call.places
-    retry = retrying(ledger, config.launch.retries, out)
+    retry = retrying(ledger, config.launch.retries, ids, out)
     seen = follow([Selection(ledger.root)], ids, out, retry)
     return seen.exit_code(allow_unsupported=config.allow_unsupported)
 

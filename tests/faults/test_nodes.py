@@ -123,6 +123,7 @@ def test_the_only_node_goes_down(own_cluster: SlurmCluster, tmp_path: Path, tell
             command.end()
             tell_of(command, tell)
     assert command.process.returncode == 1
+    assert f"Next: python launch.py resume {command.ledger.sweep_id} " in command.screen
 
 
 @fault(
