@@ -85,6 +85,7 @@ class Settings:
     max_array_size: int
     first_job_id: int
     message_timeout_s: int
+    slurmd_timeout_s: int
 
 
 def slurm_conf(layout: Layout, settings: Settings) -> str:
@@ -122,7 +123,7 @@ def slurm_conf(layout: Layout, settings: Settings) -> str:
         "MinJobAge=300",
         f"MessageTimeout={settings.message_timeout_s}",
         "SlurmctldTimeout=30",
-        "SlurmdTimeout=10",
+        f"SlurmdTimeout={settings.slurmd_timeout_s}",
         "BatchStartTimeout=10",
         *_containment_lines(settings.cgroup),
         *_accounting_lines(layout, settings),

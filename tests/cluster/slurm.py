@@ -41,6 +41,7 @@ class SlurmCluster:
         accounting: "dbd" for slurmdbd with its own MariaDB, "none" for no accounting.
         max_array_size: SLURM's MaxArraySize; the highest array index is one less.
         message_timeout_s: After how long a command gives up on a controller that is down.
+        slurmd_timeout_s: After how long a node that does not answer is down.
         bound: The daemons end when this process ends, however it ends.
     """
 
@@ -51,12 +52,14 @@ class SlurmCluster:
         accounting: Accounting = "dbd",
         max_array_size: int = 1001,
         message_timeout_s: int = 10,
+        slurmd_timeout_s: int = 10,
         bound: bool = True,
     ) -> None:
         self.layout = Layout(folder or Path(tempfile.mkdtemp(prefix="slurm-")))
         self.accounting = accounting
         self.max_array_size = max_array_size
         self.message_timeout_s = message_timeout_s
+        self.slurmd_timeout_s = slurmd_timeout_s
         self.bound = bound
         self.cgroup: CgroupMode = "none"
         self.cgroup_reason = "not started"
@@ -247,6 +250,7 @@ class SlurmCluster:
             # Clusters that run at once share cgroup names: no id may occur in two of them.
             first_job_id=ports[0] * _JOBS_PER_CLUSTER,
             message_timeout_s=self.message_timeout_s,
+            slurmd_timeout_s=self.slurmd_timeout_s,
         )
         etc = self.layout.slurm_conf.parent
         self.layout.slurm_conf.write_text(config.slurm_conf(self.layout, settings))
