@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 from conf import verbs
 from jobs.cluster import compare_show, history_show, screen
 from jobs.cluster.baseline import baseline_names, coverage, load_baseline, save_baseline
@@ -14,6 +18,9 @@ from jobs.cluster.history import holds_emulated, why_nothing
 from jobs.cluster.plan import results_dir, runs_dir
 from jobs.cluster.report_text import counted
 from jobs.errors import UsageError
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 
 def compare(config: verbs.Compare, call: Call) -> int:
@@ -40,8 +47,7 @@ def compare(config: verbs.Compare, call: Call) -> int:
     out = screen.console()
     for comparison in found:
         compare_show.show(comparison, out, every=config.every)
-    for page in compare_show.write_comparisons(found, places[1] / "compare"):
-        out.print(f"Written: {page}", markup=False, soft_wrap=True)
+    _written(lambda: compare_show.write_comparisons(found, places[1] / "compare"), out)
     return exit_code(found)
 
 
@@ -118,9 +124,18 @@ def history(config: verbs.History, call: Call) -> int:
     history_show.show(series, out, every=config.every)
     if holds_emulated(found):
         screen.say(out, "Times of emulated arms are not followed: they say nothing of hardware.")
-    page = history_show.write_history(series, results / "history")
-    out.print(f"Written: {page}", markup=False, soft_wrap=True)
+    _written(lambda: [history_show.write_history(series, results / "history")], out)
     return 0
+
+
+def _written(write: Callable[[], list[Path]], out: Console) -> None:
+    """Writes pages and says where; the verdict stands where they cannot be written."""
+    try:
+        for page in write():
+            screen.say(out, f"Written: {page}")
+    except OSError as error:
+        what = f"{error.filename}: {error.strerror}"
+        screen.say(out, f"No page was written: {what}; results_dir=... names another folder")
 
 
 def _rules(config: verbs.Comparing) -> Rules:

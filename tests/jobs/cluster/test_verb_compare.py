@@ -112,3 +112,14 @@ def test_a_history_of_emulated_runs_follows_their_errors_alone(launcher: Launche
 def test_a_mistake_is_one_line(launcher: Launcher, words: str, told: str) -> None:
     swept(launcher)
     assert told in launcher(*words.split()).refusal()
+
+
+def test_a_verdict_stands_where_its_page_cannot_be_written(launcher: Launcher) -> None:
+    for seed, scale in enumerate((1.0, 1.06)):
+        swept(launcher, scale, seed=seed)
+    (launcher.cwd / "file").write_text("no folder")
+    for words, code in ((("compare", "100", "101"), 1), (("history", "100", "101"), 0)):
+        result = launcher(*words, f"results_dir={launcher.cwd}/file")
+        assert result.code == code, result.err
+        assert "No page was written: " in result.out
+        assert "results_dir=... names another folder" in result.out
