@@ -20,6 +20,8 @@ _FILES = (
 )
 _SPEEDS = ("fprop", "bprop")
 _MOST_REASONS = 20
+_MOST_POINTS = 200
+_MOST_PROBLEMS = 40
 _COLUMN_GAP = 3
 
 
@@ -31,11 +33,18 @@ def show(collection: Collection, out: Console) -> None:
         out: Where it goes, as `screen.console` makes it.
     """
     columns, notes = _columns(collection.points, out.width)
+    shown = list(zip(*columns.values(), strict=True))
+    if len(shown) > _MOST_POINTS:  # what went wrong is what one looks for in so long a table
+        state = list(columns).index("state")
+        shown = sorted(shown, key=lambda cells: cells[state] == "PASSED")[:_MOST_POINTS]
     made = screen.table(screen.harmless(f"Collection {collection.name}"), *columns, right=_SPEEDS)
     made.columns[0].no_wrap = True  # an id is for copying
-    for cells in zip(*columns.values(), strict=True):
+    for cells in shown:
         made.add_row(*_styled(columns, cells))
     out.print(made)
+    rest = len(collection.points) - len(shown)
+    if rest:
+        screen.say(out, f"... and {rest} more points, in points.csv and report.html")
     for note in notes:
         screen.say(out, note)
     for line in reason_lines(collection.points):
@@ -44,8 +53,11 @@ def show(collection: Collection, out: Console) -> None:
     screen.say(out, totals)
     for told in [*collection.notes, *flag_lines(collection.points)]:
         screen.say(out, f"Note: {told}", style="yellow")
-    for problem in collection.problems:
+    for problem in collection.problems[:_MOST_PROBLEMS]:
         screen.say(out, f"damaged: {problem.file}: {problem.what}", style="yellow")
+    if len(collection.problems) > _MOST_PROBLEMS:
+        rest = len(collection.problems) - _MOST_PROBLEMS
+        screen.say(out, f"damaged: {rest} more files, in collection.json", style="yellow")
     screen.say(out, f"Collected: {collection.folder}")
     if collection.folder is not None:
         held = [name for name in _FILES if (collection.folder / name).exists()]

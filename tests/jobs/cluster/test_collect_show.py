@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from jobs.cluster.collect_points import CollectedPoint, Collection
+from jobs.cluster.collect_points import CollectedPoint, Collection, Problem
 from jobs.cluster.collect_show import reason_lines, show
 from jobs.perf import EMULATED_NOTE
 from jobs.record import Outcome
@@ -77,3 +77,20 @@ def test_a_thousand_reasons_are_counted() -> None:
         CollectedPoint(f"p-{n}", "s", asked(), "FAILED", reason=f"reason {n}") for n in range(30)
     ]
     assert reason_lines(points)[-1] == "... and 10 more reasons"
+
+
+def test_of_very_many_points_and_files_those_that_went_wrong_are_shown() -> None:
+    points = [
+        CollectedPoint(f"p-{n:04d}", "s", asked(shape__seed=n), state, job_id="14")
+        for n, state in enumerate(["PASSED"] * 990 + ["FAILED"] * 10)
+    ]
+    problems = [Problem(f"file-{n}", "is damaged") for n in range(100)]
+    lines = shown(Collection("s", points, Path("/results/s"), problems=problems), 100)
+    rows = [line for line in lines if "p-0" in line]
+    assert len(rows) == 200
+    assert all("FAILED" in row for row in rows[:10])
+    assert "... and 800 more points, in points.csv and report.html" in lines
+    assert "All points: job 14" in lines
+    assert "1000 planned, 990 PASSED, 10 FAILED" in lines
+    assert sum(line.startswith("damaged: ") for line in lines) == 41
+    assert "damaged: 60 more files, in collection.json" in lines
