@@ -4,10 +4,11 @@
 
 Starts a SLURM of its own (as root). One user submits, resumes and cancels small sweeps, and is
 killed on the way; another asks for status and collects; jobs, nodes and daemons are struck at
-random by the seed, and the controller is killed twice. Then nothing is struck any more, every
-sweep that is not done is resumed, and everything is checked: every planned point is accounted
-for and ended as it must, none was submitted twice at one time, and no process and no file is left
-over. Prints a summary as JSON; exit code 1 if a check fails, and the folder stays.
+random by the seed, and the controller is killed twice. Then nothing is struck any more, the clock
+of unfinished files is set back by more than the hour after which they are cleared, every sweep
+that is not done is resumed, and everything is checked: every planned point is accounted for and
+ended as it must, none was submitted twice at one time, and no process and no file is left over.
+Prints a summary as JSON; exit code 1 if a check fails, and the folder stays.
 """
 
 from __future__ import annotations

@@ -33,6 +33,21 @@ def test_the_books_balance_after_a_short_soak() -> None:
     assert summary["duplicates"] == summary["orphan_processes"] == summary["orphan_files"] == 0
 
 
+def test_the_readme_says_what_the_soak_has_found() -> None:
+    held = json.loads(SUMMARY.read_text())
+    assert held["command"] == "python -m benchmarks.soak --minutes 30 --seed 1"
+    assert (held["problems"], held["dirty"]) == (0, False)
+    outside, killed = (sum(held[key].values()) for key in ("faults_from_outside", "launch_killed"))
+    sentence = (
+        f"{held['points']} points in {held['sweeps']} sweeps, "
+        f"{outside} faults from outside, `launch.py` killed {killed} times, the controller "
+        f"{held['controller_restarts']} times: {held['accounted']} points accounted for, "
+        f"{held['duplicates']} submitted twice, {held['orphan_processes']} processes and "
+        f"{held['orphan_files']} files left over"
+    )
+    assert sentence in " ".join((ROOT / "README.md").read_text().split())
+
+
 def test_one_seed_plans_the_same_sweeps_and_no_seed_of_a_point_comes_twice() -> None:
     planners = [Planner(random.Random("1 plan"), "python") for _ in range(2)]
     first, second = ([planner.next() for _ in range(50)] for planner in planners)
