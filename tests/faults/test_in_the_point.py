@@ -160,6 +160,7 @@ def test_a_log_is_bounded(act: int, long_logs: tuple[SlurmUser, Ledger], tell: T
     cause=Cause.lost,
     quotes="could be written: [Errno 17] File exists",
     code=1,
+    slow=True,
     note="the points after it run",
 )
 def test_a_folder_that_cannot_be_made(slurm_user: SlurmUser, tell: Tell) -> None:
