@@ -226,6 +226,7 @@ def test_a_preempted_job_that_ends(own_cluster: SlurmCluster, tmp_path: Path, te
     slow=True,
     note="submitted again, on another node",
 )
+@pytest.mark.timeout(120)  # SLURM alone takes half a minute to notice
 def test_a_node_loses_its_slurmd(own_cluster: SlurmCluster, tmp_path: Path, tell: Tell) -> None:
     user = new_user(own_cluster, tmp_path / "user")
     with Command(user, "run", HANGS_ONCE, STAYS_ENDED, *WAITS) as command:
