@@ -131,7 +131,7 @@ def load_baseline(name: str, results_dir: Path) -> Collection:
     """
     folder = baseline_folder(name, results_dir)
     try:
-        return load_collection(folder)
+        return dataclasses.replace(load_collection(folder), baseline=True)
     except RecordError as error:
         if folder.is_dir():
             raise

@@ -158,6 +158,7 @@ class Collection:
         problems: Files that could not be used.
         job_ids: The jobs whose folders were found.
         notes: What the scheduler could not be asked as it was gathered.
+        baseline: It is a baseline: it holds good records of any GPU.
     """
 
     name: str
@@ -167,6 +168,7 @@ class Collection:
     problems: list[Problem] = field(default_factory=list)
     job_ids: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    baseline: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "points", named(self.points))

@@ -12,6 +12,7 @@ from jobs.cluster.compare_match import Pair, Unmatched, gpu_of, known_keys, matc
 from jobs.cluster.compare_metrics import ARMS, DIRECTIONS, stage_times
 from jobs.cluster.compare_provenance import Difference, circumstances, shared_differences
 from jobs.cluster.compare_repeats import at_one_clock, pooled_metrics
+from jobs.cluster.compare_sides import Side, of_other_gpus, side_of
 from jobs.cluster.compare_verdict import REGRESSIONS, Judged, Verdict, judge_metric
 from jobs.cluster.names import without
 from jobs.errors import UsageError
@@ -87,24 +88,38 @@ class Comparison:
     """One collection judged against another.
 
     Attributes:
-        first: Name of what is compared with.
-        second: Name of what is judged.
+        sides: What is compared with, and what is judged.
         rules: How.
         points: Matched points.
-        only_first: Points of the first without a partner.
+        only_first: Points of the first without a partner; not those of a baseline on GPUs that
+            the second did not run on, nor the other way round.
         only_second: Points of the second without a partner.
         differences: Why they may differ: facts that are not the same.
         repeated: Points that were left out because a newer one was asked for the same.
     """
 
-    first: str
-    second: str
+    sides: tuple[Side, Side]
     rules: Rules
     points: list[ComparedPoint]
     only_first: list[Unmatched]
     only_second: list[Unmatched]
     differences: list[Difference]
     repeated: int
+
+    @property
+    def first(self) -> str:
+        """Name of what is compared with."""
+        return self.sides[0].name
+
+    @property
+    def second(self) -> str:
+        """Name of what is judged."""
+        return self.sides[1].name
+
+    @property
+    def words(self) -> tuple[str, str]:
+        """What columns call both: `first`, and `second` or whichever it was."""
+        return self.sides[0].word, self.sides[1].word
 
     @property
     def counts(self) -> dict[Verdict, int]:
@@ -139,7 +154,12 @@ def compare(collections: Sequence[Collection], rules: Rules | None = None) -> li
         raise UsageError(f"compare must be given at least two collections, got {len(collections)}")
     rules = rules or Rules()
     _check_words(collections, rules)
-    return [_compare(collections[0], other, rules) for other in collections[1:]]
+    first = collections[0]
+    return [
+        _compare(first, other, rules, (side_of(first, 0), side_of(other, place)))
+        for place, other in enumerate(collections)
+        if place
+    ]
 
 
 def exit_code(comparisons: Sequence[Comparison]) -> int:
@@ -148,7 +168,7 @@ def exit_code(comparisons: Sequence[Comparison]) -> int:
     return 1 if 1 in codes else max(codes, default=3)
 
 
-def compare_points(pair: Pair, rules: Rules) -> ComparedPoint:
+def compare_points(pair: Pair, rules: Rules, sides: tuple[str, str]) -> ComparedPoint:
     """Judges every metric of two points that were asked for the same."""
     first, second = pair.first, pair.second
     judged: list[Judged] = []
@@ -159,7 +179,7 @@ def compare_points(pair: Pair, rules: Rules) -> ComparedPoint:
             for older, newest in ((pair.before, first), (pair.after, second))
         ]
         before, after = (pooled_metrics(side) for side in runs)
-        known = circumstances(*runs)
+        known = circumstances(runs[0], runs[1], sides)
         judged = [
             judge_metric(before[name], after[name], rules.threshold, known)
             for name in before
@@ -167,7 +187,9 @@ def compare_points(pair: Pair, rules: Rules) -> ComparedPoint:
         ]
         if not (first.partial or second.partial):
             other = other_inputs(first, second)
-            judged += judge_accuracy(first.record, second.record, rules.accuracy_threshold, other)
+            judged += judge_accuracy(
+                first.record, second.record, rules.accuracy_threshold, other, sides
+            )
         if rules.metrics:
             judged = [one for one in judged if any(word in one.metric for word in rules.metrics)]
         old, new = stage_times(first.record), stage_times(second.record)
@@ -210,18 +232,27 @@ def _tensors(points: Sequence[CollectedPoint]) -> set[str]:
     return {error.tensor for one in validations if one for error in one.tensors}
 
 
-def _compare(first: Collection, second: Collection, rules: Rules) -> Comparison:
+def _compare(
+    first: Collection, second: Collection, rules: Rules, sides: tuple[Side, Side]
+) -> Comparison:
     # Named together, so that labels tell both sides apart.
     points = named([*first.points, *second.points], rules.ignored)
     before, after = points[: len(first.points)], points[len(first.points) :]
     matched = match(before, after, rules.ignore, across_gpus=rules.across_gpus)
+    only_first, only_second = matched.only_first, matched.only_second
+    gpus: list[tuple[str, ...]] = [(), ()]
+    if first.baseline and not rules.across_gpus:
+        only_first, gpus[0] = of_other_gpus(only_first, after)
+    if second.baseline and not rules.across_gpus:
+        only_second, gpus[1] = of_other_gpus(only_second, before)
+    old, new = (replace(one, not_compared=those) for one, those in zip(sides, gpus, strict=True))
+    words = old.word, new.word
     return Comparison(
-        first.name,
-        second.name,
+        (old, new),
         rules,
-        [compare_points(pair, rules) for pair in matched.pairs],
-        matched.only_first,
-        matched.only_second,
+        [compare_points(pair, rules, words) for pair in matched.pairs],
+        only_first,
+        only_second,
         shared_differences(matched.pairs),
         matched.repeated,
     )

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from jobs.cluster.compare_metrics import Metric
 from jobs.cluster.compare_stats import Ratio, Sample
-from jobs.cluster.compare_verdict import Judged, Verdict
+from jobs.cluster.compare_verdict import SIDES, Judged, Verdict
 from jobs.record import Record, TensorError
 
 WORST_HEAD_FACTOR = 2.0
@@ -15,7 +15,11 @@ WORST_HEAD_FACTOR = 2.0
 
 
 def judge_accuracy(
-    first: Record, second: Record, threshold: float, other_inputs: str = ""
+    first: Record,
+    second: Record,
+    threshold: float,
+    other_inputs: str = "",
+    sides: tuple[str, str] = SIDES,
 ) -> list[Judged]:
     """Compares the errors of the recipe's arm against FP32.
 
@@ -28,6 +32,7 @@ def judge_accuracy(
         second: What is judged.
         threshold: Relative change of an error that matters, 0.05 for 5 %.
         other_inputs: What gave them other inputs, in words; empty: they had the same.
+        sides: What notes call both.
 
     Returns:
         One verdict for each tensor, and one for its worst head where that is known: SAME, BETTER,
@@ -38,7 +43,7 @@ def judge_accuracy(
     for name in dict.fromkeys([*before, *after]):
         old, new = before.get(name), after.get(name)
         if old is None or new is None:
-            missing = "first" if old is None else "second"
+            missing = sides[0] if old is None else sides[1]
             judged.append(_unclear(name, f"the {missing} did not judge it"))
             continue
         judged.append(_tensor(name, old, new, threshold))

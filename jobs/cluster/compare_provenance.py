@@ -10,7 +10,7 @@ from statistics import fmean
 
 from jobs.cluster.compare_match import Pair
 from jobs.cluster.compare_repeats import clock
-from jobs.cluster.compare_verdict import Circumstances
+from jobs.cluster.compare_verdict import SIDES, Circumstances
 from jobs.cluster.table import clock_reasons, median
 from jobs.record import Record
 
@@ -88,12 +88,15 @@ def differences(first: Record, second: Record) -> list[Difference]:
     return found
 
 
-def circumstances(first: Sequence[Record], second: Sequence[Record]) -> Circumstances:
+def circumstances(
+    first: Sequence[Record], second: Sequence[Record], sides: tuple[str, str] = SIDES
+) -> Circumstances:
     """What the verdict on times must know of the runs of both sides.
 
     Args:
         first: Runs of what is compared with; at least one.
         second: Runs of what is judged.
+        sides: What notes call both.
 
     Returns:
         Clocks over all runs of a side, and whether both sides ran on the same GPUs.
@@ -106,6 +109,7 @@ def circumstances(first: Sequence[Record], second: Sequence[Record]) -> Circumst
         math.hypot(before[1], after[1]),
         gpus[0] == gpus[1] if known else None,
         (len(gpus[0]), len(gpus[1])),
+        sides,
     )
 
 

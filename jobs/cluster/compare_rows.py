@@ -92,6 +92,15 @@ def lost(unmatched: Sequence[Unmatched], most: int = 4) -> list[str]:
     return lines
 
 
+def not_compared(comparison: Comparison) -> list[str]:
+    """A line for each baseline that also holds points of GPUs that the other side did not use."""
+    return [
+        f"{side.title} also has points of {', '.join(side.not_compared)}: not compared"
+        for side in comparison.sides
+        if side.not_compared
+    ]
+
+
 def next_step(comparison: Comparison) -> str:
     """What would make the points match that nothing but a few keys keeps apart; empty: nothing."""
     unmatched = [*comparison.only_first, *comparison.only_second]
@@ -194,6 +203,15 @@ def _plain(comparison: Comparison) -> dict[str, Any]:
     return {
         "first": comparison.first,
         "second": comparison.second,
+        "sides": [
+            {
+                "given_as": side.word,
+                "name": side.title,
+                "ran": side.ran,
+                "not_compared": side.not_compared,
+            }
+            for side in comparison.sides
+        ],
         "threshold": comparison.rules.threshold,
         "accuracy_threshold": comparison.rules.accuracy_threshold,
         "exit_code": comparison.exit_code,

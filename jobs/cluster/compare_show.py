@@ -18,11 +18,12 @@ from jobs.cluster.compare_rows import (
     headline,
     lost,
     next_step,
+    not_compared,
     repeated_text,
     rows,
     sources,
 )
-from jobs.cluster.compare_verdict import CONFIDENCE
+from jobs.cluster.compare_verdict import CONFIDENCE, SIDES
 from jobs.cluster.markdown import cell
 from jobs.cluster.report_page import render_page
 from jobs.files import private_files
@@ -56,13 +57,14 @@ def show(comparison: Comparison, out: Console, *, every: bool = False) -> None:
     """
     from jobs.cluster import screen
 
-    name = f"{comparison.second} compared with {comparison.first}"
     told = [row for row in rows(comparison) if every or row.verdict != "SAME"]
     shown = told if every else told[:_MOST_ROWS]
-    columns, shared = _columns(shown, out.width)
-    title = f"{screen.harmless(name)}, threshold {100 * comparison.rules.threshold:g} %"
+    columns, shared = _columns(shown, comparison.words, out.width)
+    title = (
+        f"{screen.harmless(_title(comparison))}, threshold {100 * comparison.rules.threshold:g} %"
+    )
     if told:
-        _show_rows(title, shown, columns, out)
+        _show_rows(title, shown, columns, comparison.words, out)
     if shared:
         out.print(f"All points: {shared}", markup=False)
     if not every and len(told) > _MOST_ROWS:
@@ -78,6 +80,8 @@ def show(comparison: Comparison, out: Console, *, every: bool = False) -> None:
         if len(lines) > _MOST_UNMATCHED:
             rest = len(lines) - _MOST_UNMATCHED
             out.print(f"only in the {side}: {rest} more reasons", markup=False, style="yellow")
+    for line in not_compared(comparison):
+        screen.say(out, screen.harmless(line))
     if comparison.repeated:
         out.print(repeated_text(comparison.repeated), markup=False)
     out.print(headline(comparison), markup=False, style="bold")
@@ -86,7 +90,11 @@ def show(comparison: Comparison, out: Console, *, every: bool = False) -> None:
 
 
 def _show_rows(
-    title: str, shown: Sequence[Row], columns: dict[str, list[str]], out: Console
+    title: str,
+    shown: Sequence[Row],
+    columns: dict[str, list[str]],
+    sides: tuple[str, str],
+    out: Console,
 ) -> None:
     """The rows as a table, or on a screen too narrow for one a few lines each."""
     from rich.text import Text
@@ -105,11 +113,11 @@ def _show_rows(
             about = {name: cells[place] for name, cells in columns.items() if cells[place]}
             mark = f"{MARKS[row.verdict]} {row.verdict}"
             out.print(Text(mark, style=STYLES[row.verdict]), about["point"], about["metric"])
-            ends = " to ".join(about[name] for name in ("first", "second") if name in about)
+            ends = " to ".join(about[name] for name in sides if name in about)
             rest = [ends, *(about.get(name, "") for name in ("change", "interval", "note"))]
             out.print("  " + "; ".join(word for word in rest if word))
         return
-    right = ("first", "second", "change", "interval")
+    right = (*sides, "change", "interval")
     made = screen.table(title, "verdict", *columns, right=right)
     for row, cells in zip(shown, zip(*columns.values(), strict=True), strict=True):
         verdict = Text(f"{MARKS[row.verdict]} {row.verdict}", style=STYLES[row.verdict])
@@ -117,11 +125,13 @@ def _show_rows(
     out.print(made)
 
 
-def _columns(told: Sequence[Row], width: int) -> tuple[dict[str, list[str]], str]:
+def _columns(
+    told: Sequence[Row], sides: tuple[str, str], width: int
+) -> tuple[dict[str, list[str]], str]:
     """The columns that say something; what all points share apart where there is little room."""
     from jobs.cluster import screen
 
-    names = ("point", "metric", "first", "second", "change", "interval", "note")
+    names = ("point", "metric", *sides, "change", "interval", "note")
     table = [
         (row.label, row.metric, row.first, row.second, row.change, row.interval, note)
         for row in told
@@ -145,7 +155,7 @@ def _show_differences(comparison: Comparison, out: Console) -> None:
         return
     from jobs.cluster import screen
 
-    made = screen.table("Why they may differ", "fact", "first", "second", "points")
+    made = screen.table("Why they may differ", "fact", *comparison.words, "points")
     for one in comparison.differences[:30]:
         words = (one.fact, one.first, one.second, f"{one.pairs} of {len(comparison.points)}")
         made.add_row(*(screen.harmless(word) for word in words))
@@ -161,12 +171,13 @@ def markdown(comparison: Comparison) -> str:
     Returns:
         Markdown: what is not the same, why it may differ, what has no partner.
     """
-    lines = [f"### {cell(comparison.second)} compared with {cell(comparison.first)}", ""]
+    before, after = comparison.words
+    lines = [f"### {cell(_title(comparison))}", ""]
     lines += [headline(comparison), ""]
     told = [row for row in rows(comparison) if row.verdict != "SAME"]
     if told:
         lines += [
-            "| verdict | point | metric | first | second | change | interval | note |",
+            f"| verdict | point | metric | {before} | {after} | change | interval | note |",
             "|---|---|---|---|---|---|---|---|",
             *(_markdown_row(row) for row in told[:_MOST_ROWS]),
             "",
@@ -175,7 +186,7 @@ def markdown(comparison: Comparison) -> str:
         lines += [f"... and {len(told) - _MOST_ROWS} more.", ""]
     lines += [f"{cell(line)}\n" for line in sources(comparison)]
     if comparison.differences:
-        lines += ["| may explain it | first | second | points |", "|---|---|---|---|"]
+        lines += [f"| may explain it | {before} | {after} | points |", "|---|---|---|---|"]
         lines += [
             f"| {cell(one.fact)} | {cell(one.first)} | {cell(one.second)} | {one.pairs} |"
             for one in comparison.differences[:_MOST_UNMATCHED]
@@ -186,6 +197,7 @@ def markdown(comparison: Comparison) -> str:
         lines += [f"- only in the {side}: {cell(line)}" for line in told_of[:_MOST_UNMATCHED]]
         rest = len(told_of) - _MOST_UNMATCHED
         lines += [f"- only in the {side}: {rest} more reasons"] if rest > 0 else []
+    lines += [f"- {cell(line)}" for line in not_compared(comparison)]
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -238,6 +250,7 @@ def page(comparison: Comparison) -> str:
         gauge=_gauge,
         lost=lost,
         next_step=next_step(comparison),
+        not_compared=not_compared(comparison),
         repeated_text=repeated_text,
         sources=sources(comparison),
         confidence=f"{100 * CONFIDENCE:.0f} %",
@@ -260,4 +273,13 @@ def _markdown_row(row: Row) -> str:
 
 
 def _sides(comparison: Comparison) -> tuple[tuple[str, list[Unmatched]], ...]:
-    return ("first", comparison.only_first), ("second", comparison.only_second)
+    before, after = comparison.words
+    return (before, comparison.only_first), (after, comparison.only_second)
+
+
+def _title(comparison: Comparison) -> str:
+    """Both sides by name; also as which they were given, where there were more than two."""
+    old, new = comparison.sides
+    if new.word == SIDES[1]:
+        return f"{new.title} compared with {old.title}"
+    return f"{new.title} ({new.word}) compared with {old.title} ({old.word})"

@@ -29,6 +29,7 @@ class Verdict(Enum):
     UNCLEAR = "UNCLEAR"
 
 
+SIDES = "first", "second"
 REGRESSIONS = frozenset({Verdict.SLOWER, Verdict.WORSE})
 
 
@@ -41,12 +42,14 @@ class Circumstances:
         clock_error: Relative standard error of their ratio.
         same_gpu: Whether both ran on one and the same GPU; None: not known.
         gpus: How many GPUs each side ran on.
+        sides: What notes call both.
     """
 
     clocks_mhz: tuple[float | None, float | None] = (None, None)
     clock_error: float = 0.0
     same_gpu: bool | None = None
     gpus: tuple[int, int] = (1, 1)
+    sides: tuple[str, str] = SIDES
 
 
 @dataclass(frozen=True)
@@ -100,7 +103,7 @@ def judge_metric(
         narrow = ratio(first.sample, second.sample, SAME_CONFIDENCE, between, counts)
         if -math.log(narrow.low) < math.log1p(threshold) > math.log(narrow.high):
             verdict = Verdict.SAME
-    notes = _notes(first, second)
+    notes = _notes(first, second, circumstances.sides)
     if other_gpu and verdict is Verdict.UNCLEAR:
         notes.append("two GPUs of one model differ by as much")
     if verdict in (Verdict.FASTER, Verdict.SLOWER) and is_time:
@@ -137,7 +140,8 @@ def _doubt(
     """What else than a change of the code would explain this much; empty: nothing known."""
     one, other = first.sample, second.sample
     if one.two_speeds is not other.two_speeds:
-        which, single = ("first", other) if one.two_speeds else ("second", one)
+        old, new = circumstances.sides
+        which, single = (old, other) if one.two_speeds else (new, one)
         # A few slow blocks, as far off as the other's, tell that it ran at the faster speed.
         off = abs(one.speeds_apart - other.speeds_apart)
         if not single.speeds_apart or off > math.log1p(threshold) / 2:
@@ -157,9 +161,9 @@ def _doubt(
     return ""
 
 
-def _notes(first: Metric, second: Metric) -> list[str]:
+def _notes(first: Metric, second: Metric, sides: tuple[str, str]) -> list[str]:
     notes = []
-    for name, metric in (("first", first), ("second", second)):
+    for name, metric in zip(sides, (first, second), strict=True):
         if metric.sample.slow_blocks:
             share = f"{100 * metric.sample.slow_share:.0f} %"
             notes.append(f"{name}: {share} of its blocks ran slower and are left out")

@@ -8,8 +8,9 @@ import pytest
 
 from jobs.cluster.baseline import baseline_names, coverage, load_baseline, save_baseline
 from jobs.cluster.collect_points import Collection
-from jobs.cluster.compare import compare
+from jobs.cluster.compare import Rules, compare
 from jobs.cluster.compare_load import load_side
+from jobs.cluster.compare_rows import headline, not_compared
 from jobs.errors import UsageError
 from tests.jobs.cluster.fake_records import asked, record
 from tests.jobs.cluster.runs import collected, run, with_state
@@ -92,6 +93,32 @@ def test_gpus_stand_beside_each_other_and_are_never_mixed(tmp_path: Path) -> Non
     (found,) = compare([held, run("now", gpu="gb300")])
     assert len(found.points) == 2
     assert {point.gpus for point in found.points} == {("NVIDIA GB300", "NVIDIA GB300")}
+
+
+def test_points_of_gpus_that_the_other_side_did_not_use_are_not_missing(tmp_path: Path) -> None:
+    save_baseline(run(gpu="gb300"), "b", tmp_path)
+    save_baseline(run(gpu="h200", recipe="fp8_current"), "b", tmp_path)
+    held, line = load_baseline("b", tmp_path), "baseline/b also has points of NVIDIA H200"
+    for sides in ([held, run("now")], [run("now"), held]):
+        (found,) = compare(sides)
+        assert found.exit_code == 0
+        assert not_compared(found) == [f"{line}: not compared"]
+        assert headline(found) == "2 matched points: 2 SAME"
+    (allowed,) = compare([held, run("now")], Rules(across_gpus=True))
+    assert not not_compared(allowed)
+
+
+def test_a_point_missing_on_a_gpu_that_was_asked_for_still_counts(tmp_path: Path) -> None:
+    save_baseline(run(gpu="gb300"), "b", tmp_path)
+    held = load_baseline("b", tmp_path)
+    (found,) = compare([held, run("now", lengths=(2048,))])
+    assert (found.exit_code, len(found.only_first)) == (3, 1)
+    # Lost before it told its GPU: what was asked for tells which of the baseline's it concerns.
+    (found,) = compare([held, with_state(run("now", lengths=(1024,)), "ERROR")])
+    assert (found.exit_code, len(found.only_first)) == (3, 2)
+    (found,) = compare([held, run("now", gpu="h200", recipe="fp8_current")])
+    assert found.exit_code == 3  # nothing was judged
+    assert "NVIDIA GB300" in not_compared(found)[0]
 
 
 def test_a_baseline_is_named_on_the_command_line(tmp_path: Path) -> None:

@@ -48,6 +48,18 @@ def test_the_screen_shows_what_changed_and_what_may_explain_it() -> None:
     assert text.rstrip().endswith("2 matched points: 2 SLOWER")
 
 
+def test_the_third_of_three_is_called_the_third() -> None:
+    runs = [run(seed=10 * day, day=day, scale=1.04).points for day in (5, 6)]
+    both = Collection("c", [point for points in runs for point in points])
+    found = compare([run("a"), run("b"), both])[1]
+    text = printed(found)
+    assert "c (third) compared with a (first)" in text
+    assert "second" not in text + markdown(found) + page(found).partition("<body>")[2]
+    assert "third: mean of 2 runs" in text
+    assert "| first | third |" in markdown(found)
+    assert ">Third</th>" in page(found)
+
+
 def test_a_point_without_figures_shows_both_states() -> None:
     found = slower(with_state(run("second"), "ERROR", "crashed"))
     (row,) = [row for row in rows(found) if row.metric == "outcome"]
