@@ -115,7 +115,7 @@ def looks_like_target(word: str) -> bool:
         return False
     if word.startswith("~") and "/" not in word:  # takes a key away; with a / it is a folder
         return False
-    return word[:1].isdigit() or "/" in word or word.startswith(("s-", "p-", "local-", "latest"))
+    return word[:1].isdecimal() or "/" in word or word.startswith(("s-", "p-", "local-", "latest"))
 
 
 def parse_target(word: str) -> Target:

@@ -187,12 +187,12 @@ def parse_squeue(text: str) -> list[QueueRow]:
             continue
         array, index, raw, state, restarts, used, node, reason, name = parts[:9]
         comment = "|".join(parts[9:]).removesuffix("|")
-        if not raw.isdigit():
+        if not raw.isdecimal():
             continue
-        count = int(restarts) if restarts.isdigit() else None
+        count = int(restarts) if restarts.isdecimal() else None
         word = _word(state)
         task = TaskState(
-            job_id=f"{array}_{index}" if index.isdigit() else raw,
+            job_id=f"{array}_{index}" if index.isdecimal() else raw,
             raw_job_id=raw,
             state="REQUEUED" if word == "PENDING" and count else word,
             # Of a cancelled job squeue still says what it was waiting for.
@@ -219,7 +219,7 @@ def parse_sacct(text: str) -> dict[str, TaskState]:
         job_id, _, step = job_id.partition(".")
         if step:
             steps.append((job_id, _word(state), line))
-        elif raw.isdigit() and ("[" not in job_id or _word(state) not in WAITING):
+        elif raw.isdecimal() and ("[" not in job_id or _word(state) not in WAITING):
             # Tasks that wait, or were cancelled as they did, share a row; squeue lists the former.
             job_id = job_id.partition("_[")[0]
             found[job_id] = TaskState(
@@ -228,7 +228,7 @@ def parse_sacct(text: str) -> dict[str, TaskState]:
                 state=_word(state),
                 reason=_ended_how(state, exit_code, reason),
                 node="" if node == "None assigned" else node,
-                elapsed_s=int(elapsed) if elapsed.isdigit() else None,
+                elapsed_s=int(elapsed) if elapsed.isdecimal() else None,
                 evidence=(f"sacct: {'|'.join(parts[:7])}",),
                 names=_booked_names("|".join(parts[7:])),
             )
