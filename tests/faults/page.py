@@ -29,6 +29,7 @@ MODULES = (
         "test_waiting",
         "test_damaged",
         "test_hostile",
+        "test_hostile_text",
     ),
 )
 
