@@ -250,12 +250,22 @@ def append_line(path: Path, line: str) -> None:
     """
     descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o666)
     try:
-        size = os.fstat(descriptor).st_size
-        cut = size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"
-        os.write(descriptor, (("\n" if cut else "") + line + "\n").encode())
+        start = "\n" if _is_cut(descriptor) else ""
+        os.write(descriptor, f"{start}{line}\n".encode())
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _is_cut(descriptor: int) -> bool:
+    """Whether the last line has no end, and nobody writes it: files grow by pages."""
+    size = os.fstat(descriptor).st_size
+    while size > 0 and os.pread(descriptor, 1, size - 1) != b"\n":
+        time.sleep(0.01)
+        before, size = size, os.fstat(descriptor).st_size
+        if size == before:
+            return True
+    return False
 
 
 def new_attempt(point_folder: Path) -> Path:
