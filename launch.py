@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from jobs.cluster.ask import Ask
-from jobs.cluster.command_line import Call, CommandLine, as_typed, parse
+from jobs.cluster.command_line import Call, CommandLine, as_typed, parse, pasted
 from jobs.cluster.completion import FLAG_NAMES, completion, spell_choices
+from jobs.cluster.interrupts import nothing_started_told
 from jobs.errors import JobError, UsageError
 from jobs.text import plain_text
 
@@ -114,7 +115,7 @@ def _tell(why: str) -> None:
 
 def _not_installed(package: str) -> str:
     own = Path(__file__).resolve().parent / ".venv" / "bin" / "python"
-    remedy = f"use {own}" if own.exists() else "run `make run` once, which sets up .venv"
+    remedy = f"use {pasted(own)}" if own.exists() else "run `make run` once, which sets up .venv"
     return f"{package} is not installed for {sys.executable}; {remedy}"
 
 
@@ -155,6 +156,19 @@ def _complete(words: list[str], takes_ids: dict[str, bool]) -> int:
 
 def _compose(line: CommandLine, call: Call) -> int:
     """Lets Hydra compose, and calls the verb with what it composed."""
+    verb = VERBS[line.verb]
+    with nothing_started_told() if verb.points else contextlib.nullcontext():
+        asked = _composed(line)
+    if asked is None:
+        return 0  # something was only shown
+    if verb.points and not isinstance(asked, list):
+        asked = [Ask(asked, {})]
+    return verb.load()(asked, call)
+
+
+def _composed(line: CommandLine) -> Any:  # noqa: ANN401 - a verb's own configuration
+    """One typed configuration or our sweeper's list of them; None where Hydra showed something."""
+    _check_working_directory()
     os.environ["HYDRA_FULL_ERROR"] = "1"  # exceptions come here, not Hydra's own exit
     import hydra  # fish completes files that say "@hydra.main"
 
@@ -175,20 +189,27 @@ def _compose(line: CommandLine, call: Call) -> int:
             from hydra_plugins.mxfp8_launcher._help import help_text
 
             print(help_text(line.verb, line.hydra, CONFIG_PATH))
-            return 0
+            return None
         hydra.main(config_path=CONFIG_PATH, config_name=line.verb, version_base="1.3")(
             lambda config: composed.append(config if isinstance(config, list) else named(config))
         )()
         if not composed:
-            return 0  # Hydra only showed something
-        asked = composed[0] if isinstance(composed[0], list) else typed(composed[0])
+            return None
+        return composed[0] if isinstance(composed[0], list) else typed(composed[0])
     except REFUSALS as error:
         raise UsageError(one_line(error, line.hydra)) from error
     finally:
         sys.argv = argv
-    if verb.points and not isinstance(asked, list):
-        asked = [Ask(asked, {})]
-    return verb.load()(asked, call)
+
+
+def _check_working_directory() -> None:
+    try:
+        os.getcwd()
+    except OSError as error:
+        was = os.environ.get("PWD", "one that cannot be read")
+        raise UsageError(
+            f"the working directory must exist, got {was}: {error.strerror}; cd to another"
+        ) from error
 
 
 def _interrupt(_signal: int, _frame: object) -> None:

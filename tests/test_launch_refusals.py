@@ -148,6 +148,19 @@ def test_the_process_ends_with_2_one_line_and_no_traceback(tmp_path: Path) -> No
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("words", [[], ["plan"], ["status"], ["collect", "latest"], ["--help"]])
+def test_a_working_directory_that_was_deleted_is_named(
+    launcher: Launcher, monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    monkeypatch.setenv("PWD", str(launcher.cwd))
+    launcher.cwd.rmdir()
+    told = launcher(*words).refusal()
+    assert told == (
+        f"the working directory must exist, got {launcher.cwd}: No such file or directory; "
+        "cd to another"
+    )
+
+
 def test_what_a_refusal_says_to_add_can_be_added(launcher: Launcher) -> None:
     added = launcher("cluster.env.A=1").refusal().rpartition(" ")[2]
     shown = launcher("sweep", added, "--cfg", "job", "--package", "cluster.env")

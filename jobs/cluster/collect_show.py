@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from jobs.cluster import screen
 from jobs.cluster.collect_points import CollectedPoint, Collection
+from jobs.cluster.command_line import pasted
 from jobs.perf import EMULATED_NOTE
 
 if TYPE_CHECKING:
@@ -58,12 +59,12 @@ def show(collection: Collection, out: Console) -> None:
     if len(collection.problems) > _MOST_PROBLEMS:
         rest = len(collection.problems) - _MOST_PROBLEMS
         screen.say(out, f"damaged: {rest} more files, in collection.json", style="yellow")
-    screen.say(out, f"Collected: {collection.folder}")
+    screen.say(out, f"Collected: {pasted(collection.folder)}")
     if collection.folder is not None:
         held = [name for name in _FILES if (collection.folder / name).exists()]
         screen.say(out, f"It holds: {', '.join(held)}")
         if "report.html" in held:
-            screen.say(out, f"Next: open {collection.folder / 'report.html'}")
+            screen.say(out, f"Next: open {pasted(collection.folder / 'report.html')}")
 
 
 def reason_lines(points: Sequence[CollectedPoint]) -> list[str]:

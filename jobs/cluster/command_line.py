@@ -62,6 +62,11 @@ class Call:
         return "".join(f" {shlex.quote(word)}" for word in self.overrides if word.startswith(keys))
 
 
+def pasted(path: object) -> str:
+    """A path as it is printed where it will be pasted: as one word of a shell."""
+    return shlex.quote(str(path))
+
+
 def parse(words: Sequence[str], verbs: Mapping[str, bool]) -> CommandLine:
     """Takes a command line apart.
 

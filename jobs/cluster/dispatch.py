@@ -11,7 +11,9 @@ from rich.console import Console
 
 from jobs.cluster import screen
 from jobs.cluster.batches import Batches, cut
+from jobs.cluster.command_line import pasted
 from jobs.cluster.commands import unused_variables
+from jobs.cluster.interrupts import NOTHING_STARTED
 from jobs.cluster.ledger import Ledger
 from jobs.cluster.limits import ClusterLimits
 from jobs.cluster.rejected import record_rejected
@@ -95,8 +97,8 @@ def cut_short_told(ledger: Ledger, places: str, *, new: bool) -> Iterator[None]:
             screen.say(out, f"To submit the rest: python launch.py resume {ids}")
             screen.say(out, f"To end what was: python launch.py cancel {ids}")
         else:
-            kept = "the sweep stays" if not new else "nothing stays"
-            screen.say(out, f"\nInterrupted: nothing was submitted, and {kept}.")
+            told = NOTHING_STARTED if new else "nothing was submitted, and the sweep stays."
+            screen.say(out, f"\nInterrupted: {told}")
             if new:
                 forget(ledger)
         raise
@@ -137,7 +139,7 @@ def show_submitted(ledger: Ledger, done: Sequence[Submitted], places: str, out: 
             screen.say(out, f"Submitted job {one.job_id}")
         else:
             screen.say(out, f"Submitted array {one.job_id}_[0-{tasks - 1}]")
-    screen.say(out, f"Sweep {ledger.sweep_id}: {ledger.root}")
+    screen.say(out, f"Sweep {ledger.sweep_id}: {pasted(ledger.root)}")
     if any(one.job_id is None for one in done):
         screen.say(out, f"Next: python launch.py resume {ledger.sweep_id}{places}")
         return

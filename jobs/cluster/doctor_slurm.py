@@ -14,6 +14,7 @@ from jobs.cluster.ask import Ask
 from jobs.cluster.collect_select import Selection
 from jobs.cluster.command_line import Call
 from jobs.cluster.follow import follow
+from jobs.cluster.interrupts import nothing_started_told
 from jobs.cluster.limits import ClusterLimits, NodeKind, Partition, ask_limits
 from jobs.cluster.plan import make_plan
 from jobs.cluster.survey import Survey
@@ -31,7 +32,8 @@ def doctor_slurm(config: Run, call: Call, out: Console) -> int:
     Returns:
         0 when it did its work, whatever it found; 1 if the probe ended as an ERROR.
     """
-    limits = ask_limits()
+    with nothing_started_told():
+        limits = ask_limits()
     show_limits(limits, out)
     if not any(word.startswith(("gpu=", "gpu.")) for word in call.overrides):
         config = _with_a_gpu(config, limits)

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator
 from types import FrameType
 
+NOTHING_STARTED = "nothing was submitted, and nothing stays."
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -40,3 +41,15 @@ def interrupts_held() -> Iterator[list[int]]:
             signal.signal(number, handler)
         if held:
             raise KeyboardInterrupt
+
+
+@contextlib.contextmanager
+def nothing_started_told() -> Iterator[None]:
+    """Says after Ctrl-C that nothing has come of the command: it had not written its plan yet."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        from jobs.cluster import screen
+
+        screen.say(screen.console(), f"\nInterrupted: {NOTHING_STARTED}")
+        raise

@@ -8,6 +8,7 @@ from pathlib import Path
 from conf.choices import Share
 from conf.verbs import Run
 from jobs.cluster import screen
+from jobs.cluster.command_line import pasted
 from jobs.cluster.ledger import Ledger
 from jobs.cluster.plan import runs_dir
 
@@ -40,7 +41,7 @@ def _who_may_read(root: Path) -> str:
     wanted = "g+rx" if closed == root.parent else "g+x"
     return (
         f"Note: group {name} may read the sweep, but cannot enter {closed}; "
-        f"let it, or take another runs_dir: chmod {wanted} {closed}"
+        f"let it, or take another runs_dir: chmod {wanted} {pasted(closed)}"
     )
 
 

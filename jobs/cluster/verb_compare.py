@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from conf import verbs
 from jobs.cluster import compare_show, history_show, screen
 from jobs.cluster.baseline import baseline_names, coverage, load_baseline, save_baseline
-from jobs.cluster.command_line import Call
+from jobs.cluster.command_line import Call, pasted
 from jobs.cluster.compare import Rules, exit_code
 from jobs.cluster.compare import compare as judge
 from jobs.cluster.compare_load import load_side, stored_collections
@@ -132,7 +132,7 @@ def _written(write: Callable[[], list[Path]], out: Console) -> None:
     """Writes pages and says where; the verdict stands where they cannot be written."""
     try:
         for page in write():
-            screen.say(out, f"Written: {page}")
+            screen.say(out, f"Written: {pasted(page)}")
     except OSError as error:
         what = f"{error.filename}: {error.strerror}"
         screen.say(out, f"No page was written: {what}; results_dir=... names another folder")

@@ -13,7 +13,8 @@ from conf.schema import Gpu
 from conf.verbs import Run
 from jobs.cluster import screen
 from jobs.cluster.ask import Ask
-from jobs.cluster.command_line import Call
+from jobs.cluster.command_line import Call, pasted
+from jobs.cluster.interrupts import nothing_started_told
 from jobs.cluster.local import has_sbatch, run_plan
 from jobs.cluster.lock import submitting
 from jobs.cluster.plan import make_plan, runs_dir, software, write_ledger
@@ -35,7 +36,8 @@ def doctor(asks: Sequence[Ask], call: Call) -> int:
     config: Run = asks[0].config
     if not any(word.startswith("gpu=") for word in call.overrides):
         config = _whatever_is_here(config)
-    made = make_plan([Ask(config, asks[0].choices)])
+    with nothing_started_told():
+        made = make_plan([Ask(config, asks[0].choices)])
     out = screen.console()
     login = screen.table("Login side", "what", "answer")
     for name, answer in _login(config):
@@ -45,15 +47,16 @@ def doctor(asks: Sequence[Ask], call: Call) -> int:
         from jobs.cluster.doctor_slurm import doctor_slurm
 
         return doctor_slurm(config, call, out)
-    ledger = new_ledger(config)
-    write_ledger(made, ledger, verb=call.verb, command=call.command)
+    with nothing_started_told():
+        ledger = new_ledger(config)
+        write_ledger(made, ledger, verb=call.verb, command=call.command)
     with submitting(ledger):
         ended = run_plan(made, ledger, lambda point, record: None)
     record: Record = ended[0][1]
     screen.show_record(record, out)
     for name, value in sorted(record.environment.variables.items()):
         screen.say(out, f"  {name}={screen.harmless(value)}")
-    screen.say(out, f"Records: {ledger.root}")
+    screen.say(out, f"Records: {pasted(ledger.root)}")
     return 1 if record.outcome is Outcome.ERROR else 0
 
 

@@ -10,7 +10,8 @@ from conf.verbs import Run
 from jobs.cluster import screen
 from jobs.cluster.ask import Ask
 from jobs.cluster.collect_points import outcome_code
-from jobs.cluster.command_line import Call
+from jobs.cluster.command_line import Call, pasted
+from jobs.cluster.interrupts import nothing_started_told
 from jobs.cluster.ledger import Ledger, PlannedPoint
 from jobs.cluster.local import has_sbatch, run_plan
 from jobs.cluster.lock import submitting
@@ -25,12 +26,17 @@ if TYPE_CHECKING:
 
 def run(asks: Sequence[Ask], call: Call) -> int:
     """Runs one point and shows its record; several points of a `--multirun` are a sweep."""
-    return start(make_plan(asks), call)
+    return start(_planned(asks), call)
 
 
 def sweep(asks: Sequence[Ask], call: Call) -> int:
     """Runs every point, one after another here, or submits them."""
-    return start(make_plan(asks), call)
+    return start(_planned(asks), call)
+
+
+def _planned(asks: Sequence[Ask]) -> Plan:
+    with nothing_started_told():
+        return make_plan(asks)
 
 
 def plan(asks: Sequence[Ask], call: Call) -> int:
@@ -62,8 +68,9 @@ def start(made: Plan, call: Call) -> int:
         from jobs.cluster.verb_submit import submit_plan
 
         return submit_plan(made, call)
-    ledger = new_ledger(config)
-    write_ledger(made, ledger, verb=call.verb, command=call.command)
+    with nothing_started_told():
+        ledger = new_ledger(config)
+        write_ledger(made, ledger, verb=call.verb, command=call.command)
     return run_here(made, ledger, call)
 
 
@@ -109,7 +116,7 @@ def _show_left(count: int, ledger: Ledger, call: Call, out: Console) -> None:
 
 
 def _show_next(ledger: Ledger, call: Call, out: Console) -> None:
-    screen.say(out, f"Records: {ledger.root}")
+    screen.say(out, f"Records: {pasted(ledger.root)}")
     screen.say(out, f"Next: python launch.py collect {ledger.sweep_id}{call.places}")
     named = any(word.startswith("cluster=") for word in call.overrides)
     if has_sbatch() and not named and call.verb in ("run", "sweep"):

@@ -12,6 +12,7 @@ from jobs.cluster.command_line import Call
 from jobs.cluster.dependency import dependency_ids, hopeless_dependency
 from jobs.cluster.dispatch import cut_short_told, show_submitted, submit_batches
 from jobs.cluster.follow import follow
+from jobs.cluster.interrupts import nothing_started_told
 from jobs.cluster.ledger import Ledger
 from jobs.cluster.limits import ClusterLimits, ask_limits
 from jobs.cluster.local import record_unsupported
@@ -42,7 +43,9 @@ def submit_plan(made: Plan, call: Call) -> int:
         SubmissionError: The cluster cannot be reached, or took nothing; nothing stays.
     """
     config = made.config
-    ledger, done = submit(made, call, ask_limits())
+    with nothing_started_told():
+        limits = ask_limits()
+    ledger, done = submit(made, call, limits)
     if not config.wait and done:
         return 1 if any(one.job_id is None for one in done) else 0
     out = screen.console()
@@ -54,17 +57,17 @@ def submit_plan(made: Plan, call: Call) -> int:
 
 def submit(made: Plan, call: Call, limits: ClusterLimits) -> tuple[Ledger, list[Submitted]]:
     """Does that without waiting; the sweep, and what became of each submission."""
-    config = made.config
-    batches = make_batches(made.runnable, limits)
-    refuse_hopeless(batches)
-    ledger = new_ledger(config)
-    try:
-        # A name that SLURM would change is told before the plan is written.
-        scripts(cut(batches, ledger.root, limits, itertools.count().__next__))
-        write_ledger(made, ledger, verb=call.verb, command=call.command)
-    except BaseException:  # nothing was submitted: nothing stays
-        forget(ledger)
-        raise
+    with nothing_started_told():
+        batches = make_batches(made.runnable, limits)
+        refuse_hopeless(batches)
+        ledger = new_ledger(made.config)
+        try:
+            # A name that SLURM would change is told before the plan is written.
+            scripts(cut(batches, ledger.root, limits, itertools.count().__next__))
+            write_ledger(made, ledger, verb=call.verb, command=call.command)
+        except BaseException:  # nothing was submitted: nothing stays
+            forget(ledger)
+            raise
     with submitting(ledger) as lock, cut_short_told(ledger, call.places, new=True):
         for point in made.unsupported:
             record_unsupported(point, ledger)

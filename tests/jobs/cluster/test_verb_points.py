@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import pytest
@@ -78,3 +79,52 @@ def test_ctrl_c_says_where_the_records_lie(
         f"4 points were not started; to go on: python launch.py resume {resumed}",
         f"Records: {launcher.ledger().root}",
     ]
+
+
+def _interrupted(*_words: object, **_about: object) -> None:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("verb", ["run", "sweep", "doctor"])
+@pytest.mark.parametrize(
+    "moment",
+    [
+        "hydra.main",
+        "jobs.cluster.verb_points.make_plan",
+        "jobs.cluster.ledger.Ledger.write_plan",
+        "jobs.cluster.verb_submit.ask_limits",
+    ],
+)
+def test_ctrl_c_before_the_plan_is_written_says_that_nothing_came_of_it(
+    launcher: Launcher, monkeypatch: pytest.MonkeyPatch, verb: str, moment: str
+) -> None:
+    if verb == "doctor":
+        moment = moment.replace("verb_points", "verb_doctor").replace(
+            "verb_submit", "doctor_slurm"
+        )
+    monkeypatch.setattr(moment, _interrupted)
+    words = ["cluster=slurm"] if moment.endswith("ask_limits") else []
+    result = launcher(verb, *words)
+    assert (result.code, result.err) == (130, "")
+    assert result.out.count("Interrupted: nothing was submitted, and nothing stays.") == 1
+    assert not list(launcher.runs_dir.glob("*"))
+
+
+def test_what_is_printed_to_be_pasted_is_one_word_of_a_shell(
+    launcher: Launcher, tmp_path: Path
+) -> None:
+    words = (f"runs_dir={tmp_path}/my runs", f"results_dir={tmp_path}/my results")
+    ran = launcher("run", f"cluster.python={install(tmp_path)}", *words).out.splitlines()
+    collected = launcher("collect", "latest", *words).out.splitlines()
+    (sweep,) = (tmp_path / "my runs").iterdir()
+    folder = tmp_path / "my results" / sweep.name
+    told = [line.partition(": ") for line in (*ran, *collected)]
+    pasted = {label: shlex.split(line) for label, _, line in told if "my r" in line}
+    pasted.pop("On the cluster", None)  # where there is an sbatch
+    assert pasted == {
+        "Records": [str(sweep)],
+        "Collected": [str(folder)],
+        "Next": ["open", str(folder / "report.html")],
+    }
+    following = next(line for line in ran if line.startswith("Next: "))
+    assert shlex.split(following)[-2:] == list(words)
