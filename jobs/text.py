@@ -67,3 +67,8 @@ def _hide_value(match: re.Match[str]) -> str:
     quote = match["value"][0]
     around = quote if quote in "\"'" else ""
     return f"{match['name']}{around}{MASK}{around}"
+
+
+def counted(count: int, one: str, many: str | None = None) -> str:
+    """A count with its noun: `1 point`, `2 points`; `many` where the plural is no mere s."""
+    return f"{count} {one if count == 1 else many or one + 's'}"

@@ -251,7 +251,7 @@ def test_places_are_keys(launcher: Launcher, tmp_path: Path) -> None:
 
 
 def test_a_collection_of_nothing_is_no_pass(launcher: Launcher) -> None:
-    assert launcher("collect", "./").code == 3
+    assert "must hold a sweep" in launcher("collect", "./").refusal()
 
 
 def test_the_next_command_finds_what_this_one_left(

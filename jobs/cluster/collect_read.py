@@ -20,6 +20,7 @@ from jobs.cluster.ledger import JobLine, PlannedPoint, SweepInfo
 from jobs.errors import RecordError
 from jobs.files import MAX_BYTES, MAX_TABLE_BYTES, read_bounded
 from jobs.record import Record, Started, read_record
+from jobs.text import counted
 
 Row = TypeVar("Row", bound=BaseModel)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,127}")
@@ -143,7 +144,8 @@ def _compare_count(sweep: FoundSweep) -> None:
     named = any(problem.file.startswith(PLAN_NAME) for problem in sweep.problems)
     if sweep.info is None or named or len(sweep.planned) == sweep.info.points:
         return
-    what = f"plans {len(sweep.planned)} points, but sweep.json says points: {sweep.info.points}"
+    plans = counted(len(sweep.planned), "point")
+    what = f"plans {plans}, but sweep.json says points: {sweep.info.points}"
     sweep.problems.append(Problem(PLAN_NAME, what))
 
 

@@ -10,6 +10,7 @@ from jobs.cluster import screen
 from jobs.cluster.collect_points import CollectedPoint, Collection
 from jobs.cluster.command_line import pasted
 from jobs.perf import EMULATED_NOTE
+from jobs.text import counted
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -45,7 +46,7 @@ def show(collection: Collection, out: Console) -> None:
     out.print(made)
     rest = len(collection.points) - len(shown)
     if rest:
-        screen.say(out, f"... and {rest} more points, in points.csv and report.html")
+        screen.say(out, f"... and {counted(rest, 'more point')}, in points.csv and report.html")
     for note in notes:
         screen.say(out, note)
     for line in reason_lines(collection.points):
@@ -58,7 +59,9 @@ def show(collection: Collection, out: Console) -> None:
         screen.say(out, f"damaged: {problem.file}: {problem.what}", style="yellow")
     if len(collection.problems) > _MOST_PROBLEMS:
         rest = len(collection.problems) - _MOST_PROBLEMS
-        screen.say(out, f"damaged: {rest} more files, in collection.json", style="yellow")
+        screen.say(
+            out, f"damaged: {counted(rest, 'more file')}, in collection.json", style="yellow"
+        )
     screen.say(out, f"Collected: {pasted(collection.folder)}")
     if collection.folder is not None:
         held = [name for name in _FILES if (collection.folder / name).exists()]
@@ -88,7 +91,7 @@ def reason_lines(points: Sequence[CollectedPoint]) -> list[str]:
         who = f" {those[0].point_id}" if len(those) == 1 else f", {len(those)} points"
         lines.append(f"{state}{who}: {reason}")
     if len(ordered) > _MOST_REASONS:
-        lines.append(f"... and {len(ordered) - _MOST_REASONS} more reasons")
+        lines.append(f"... and {counted(len(ordered) - _MOST_REASONS, 'more reason')}")
     return lines
 
 

@@ -9,6 +9,7 @@ from jobs.cluster.compare_metrics import Metric
 from jobs.cluster.compare_stats import Ratio, Sample
 from jobs.cluster.compare_verdict import SIDES, Judged, Verdict
 from jobs.record import Record, TensorError
+from jobs.text import counted
 
 WORST_HEAD_FACTOR = 2.0
 """How much more the worst head may change than the whole tensor: it is the largest of many."""
@@ -78,7 +79,8 @@ def _errors(record: Record) -> dict[str, TensorError]:
 def _tensor(name: str, old: TensorError, new: TensorError, threshold: float) -> Judged:
     found = _verdict(name, old.rel_l2, new.rel_l2, threshold)
     if new.nonfinite_count > old.nonfinite_count:
-        note = f"{new.nonfinite_count} values are NaN or infinite, {old.nonfinite_count} before"
+        are = counted(new.nonfinite_count, "value is", "values are")
+        note = f"{are} NaN or infinite, {old.nonfinite_count} before"
         return replace(found, verdict=Verdict.WORSE, note=note)
     if old.passed and new.passed is False:
         return replace(found, verdict=Verdict.WORSE, note="misses its gate now")

@@ -14,6 +14,7 @@ from jobs.cluster.collect_points import CollectedPoint
 from jobs.cluster.compare import ComparedPoint, Comparison
 from jobs.cluster.compare_match import Unmatched
 from jobs.cluster.compare_verdict import Judged, Verdict
+from jobs.text import counted
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ def headline(comparison: Comparison) -> str:
     words = [f"{counts[v]} {v.value}" for v in sorted(counts, key=lambda v: ORDER.index(v.value))]
     unmatched = len(comparison.only_first) + len(comparison.only_second)
     tail = f", {unmatched} without a partner" if unmatched else ""
-    matched = show.counted(len(comparison.points), "matched point")
+    matched = counted(len(comparison.points), "matched point")
     return f"{matched}: {', '.join(words) or 'nothing to judge'}{tail}"
 
 
@@ -126,7 +127,7 @@ def sources(comparison: Comparison) -> list[str]:
 
 def repeated_text(count: int) -> str:
     """That points were left out for newer ones."""
-    were = show.counted(count, "point was", "points were")
+    were = counted(count, "point was", "points were")
     return f"{were} asked for again later in the same collection: the newest counts"
 
 

@@ -27,6 +27,7 @@ from jobs.cluster.compare_verdict import CONFIDENCE, SIDES
 from jobs.cluster.markdown import cell
 from jobs.cluster.report_page import render_page
 from jobs.files import private_files
+from jobs.text import counted
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -79,7 +80,9 @@ def show(comparison: Comparison, out: Console, *, every: bool = False) -> None:
             screen.say(out, text, style="yellow")
         if len(lines) > _MOST_UNMATCHED:
             rest = len(lines) - _MOST_UNMATCHED
-            out.print(f"only in the {side}: {rest} more reasons", markup=False, style="yellow")
+            out.print(
+                f"only in the {side}: {counted(rest, 'more reason')}", markup=False, style="yellow"
+            )
     for line in not_compared(comparison):
         screen.say(out, screen.harmless(line))
     if comparison.repeated:
@@ -196,7 +199,7 @@ def markdown(comparison: Comparison) -> str:
         told_of = lost(unmatched)
         lines += [f"- only in the {side}: {cell(line)}" for line in told_of[:_MOST_UNMATCHED]]
         rest = len(told_of) - _MOST_UNMATCHED
-        lines += [f"- only in the {side}: {rest} more reasons"] if rest > 0 else []
+        lines += [f"- only in the {side}: {counted(rest, 'more reason')}"] if rest > 0 else []
     lines += [f"- {cell(line)}" for line in not_compared(comparison)]
     return "\n".join(lines).rstrip() + "\n"
 

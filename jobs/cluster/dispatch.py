@@ -17,7 +17,6 @@ from jobs.cluster.interrupts import NOTHING_STARTED
 from jobs.cluster.ledger import Ledger
 from jobs.cluster.limits import ClusterLimits
 from jobs.cluster.rejected import record_rejected
-from jobs.cluster.report_text import counted
 from jobs.cluster.script import Submission
 from jobs.cluster.submit import (
     Submitted,
@@ -27,6 +26,7 @@ from jobs.cluster.submit import (
     submit_all,
 )
 from jobs.errors import JobError, PartlySubmittedError, SubmissionError
+from jobs.text import counted
 
 
 def submit_batches(

@@ -19,6 +19,7 @@ from jobs.cluster.limits import ClusterLimits, NodeKind, Partition, ask_limits
 from jobs.cluster.plan import make_plan
 from jobs.cluster.survey import Survey
 from jobs.cluster.verb_submit import submit
+from jobs.text import counted
 
 
 def doctor_slurm(config: Run, call: Call, out: Console) -> int:
@@ -89,9 +90,12 @@ def show_limits(limits: ClusterLimits, out: Console) -> None:
 
 
 def _limits(submit: int | None, run: int | None, minutes: int | None) -> str:
-    words = {"submitted": submit, "running": run, "minutes each": minutes}
-    given = [f"at most {value} {word}" for word, value in words.items() if value is not None]
-    return ", ".join(given) or "no limits"
+    words = (
+        f"{submit} submitted" if submit is not None else "",
+        f"{run} running" if run is not None else "",
+        f"{counted(minutes, 'minute')} each" if minutes is not None else "",
+    )
+    return ", ".join(f"at most {word}" for word in words if word) or "no limits"
 
 
 def _cells(part: Partition, kind: NodeKind | None, *, first: bool) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from conf.schema import Gpu
 from jobs.cluster.limits import Association, ClusterLimits, Partition
 from jobs.cluster.resources import Resources, parse_gres
+from jobs.text import counted
 
 
 @dataclass(frozen=True)
@@ -122,8 +123,8 @@ def over_limits(asked: Resources, need: Need, limits: ClusterLimits) -> list[str
     found += _against_accounting(asked, need, limits)
     if need.tasks > limits.max_job_count:
         found.append(
-            f"the sweep must make at most {limits.max_job_count} jobs (MaxJobCount), got "
-            f"{need.tasks}; put more points into one: launch.points_per_job"
+            f"the sweep must make at most {counted(limits.max_job_count, 'job')} (MaxJobCount), "
+            f"got {need.tasks}; put more points into one: launch.points_per_job"
         )
     return found
 
@@ -256,8 +257,8 @@ def _against_accounting(asked: Resources, need: Need, limits: ClusterLimits) -> 
     allowed = max_submit(asked, limits)
     if allowed is not None and need.tasks > allowed:
         yield (
-            f"the sweep must make at most {allowed} jobs (MaxSubmitJobs), got {need.tasks}; "
-            "put more points into one: launch.points_per_job"
+            f"the sweep must make at most {counted(allowed, 'job')} (MaxSubmitJobs), "
+            f"got {need.tasks}; put more points into one: launch.points_per_job"
         )
 
 

@@ -12,9 +12,9 @@ from jobs.cluster import screen
 from jobs.cluster.collect_points import CollectedPoint
 from jobs.cluster.collect_select import Selection
 from jobs.cluster.reasons import advice
-from jobs.cluster.report_text import counted
 from jobs.cluster.survey import Row, Survey
 from jobs.cluster.verb_status import as_table, look, show_cancel
+from jobs.text import counted
 
 FIRST_PAUSE_S = 1.0
 LONGEST_PAUSE_S = 15.0

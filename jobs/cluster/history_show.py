@@ -13,6 +13,7 @@ from jobs.cluster.compare_show import MARKS, STYLES
 from jobs.cluster.history import Change, Series
 from jobs.cluster.report_page import render_page
 from jobs.files import private_files
+from jobs.text import counted
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -66,7 +67,7 @@ def show(series: Sequence[Series], out: Console, *, every: bool = False) -> None
 def headline(series: Sequence[Series]) -> str:
     """All histories in one line."""
     changed = sum(bool(one.changes) for one in series)
-    return f"{text.counted(len(series), 'series', 'series')}, {changed} of them changed"
+    return f"{counted(len(series), 'series', 'series')}, {changed} of them changed"
 
 
 @private_files()

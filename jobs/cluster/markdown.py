@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from jobs.cluster.collect_points import OUTCOMES, STATES, CollectedPoint, Collection
 from jobs.perf import perf_lines
-from jobs.text import plain_text
+from jobs.text import counted, plain_text
 
 MAX_CHARS = 60_000
 """Review sites refuse comments of 65,536 characters and more."""
@@ -107,7 +107,7 @@ def _times(points: list[CollectedPoint]) -> list[str]:
     text = "\n".join("\n".join(lines) for lines in shown[:_MAX_LISTED])
     blocks = [_fenced(text)]
     if len(shown) > _MAX_LISTED:
-        blocks.append(f"... and the times of {len(shown) - _MAX_LISTED} more points.")
+        blocks.append(f"... and the times of {counted(len(shown) - _MAX_LISTED, 'more point')}.")
     return blocks
 
 
@@ -123,7 +123,9 @@ def _unhappy(points: list[CollectedPoint]) -> list[str]:
         lines.append(f"| {' | '.join(cell(text) for text in cells)} |")
     blocks = ["\n".join(lines)]
     if len(others) > _MAX_LISTED:
-        blocks.append(f"... and {len(others) - _MAX_LISTED} more points that did not pass.")
+        blocks.append(
+            f"... and {counted(len(others) - _MAX_LISTED, 'more point')} that did not pass."
+        )
     return blocks
 
 
@@ -192,7 +194,8 @@ def _fit(blocks: list[str]) -> str:
     size = 0
     for block in blocks:
         if size + len(block) > MAX_CHARS:
-            kept.append(f"... {len(blocks) - len(kept)} more blocks did not fit: see report.html.")
+            rest = counted(len(blocks) - len(kept), "more block")
+            kept.append(f"... {rest} did not fit: see report.html.")
             break
         kept.append(block)
         size += len(block) + 2

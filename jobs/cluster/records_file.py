@@ -15,6 +15,7 @@ from jobs.cluster.collect_store import write_if_changed
 from jobs.errors import UsageError
 from jobs.files import MAX_TABLE_BYTES, read_bounded
 from jobs.record import Record, to_json
+from jobs.text import counted
 
 SUFFIX = ".jsonl"
 
@@ -53,7 +54,9 @@ def load_records(path: Path) -> Collection:
             continue
         points[name or f"line {number}"] = _point(record, path.stem)
     if not points:
-        raise UsageError(f"file must hold records, one a line, got {path}: {len(lines)} lines")
+        raise UsageError(
+            f"file must hold records, one a line, got {path}: {counted(len(lines), 'line')}"
+        )
     return Collection(path.stem, list(points.values()), problems=problems)
 
 

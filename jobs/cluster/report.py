@@ -24,7 +24,7 @@ from jobs.cluster.report_plots_checks import accuracy_plot, nodes_plot
 from jobs.cluster.report_series import Group, finite, groups
 from jobs.cluster.report_tables import edge_rows, point_table
 from jobs.cluster.table import Value, row
-from jobs.text import plain_text
+from jobs.text import counted, plain_text
 
 REPORT_NAME = "report.html"
 _MOST_GROUPS = 4
@@ -184,7 +184,7 @@ def _subtitle(collection: Collection, rows: list[dict[str, Value]]) -> str:
     gpus = sorted({str(row["gpu_name"]) for row in rows if row["gpu_name"]}) or ["no GPU seen"]
     days = sorted({str(row["started_at"])[:10] for row in rows if row["started_at"]})
     span = f", {days[0]}" + (f" to {days[-1]}" if len(days) > 1 else "") if days else ""
-    jobs = f"; {show.counted(len(collection.job_ids), 'job')}" if collection.job_ids else ""
+    jobs = f"; {counted(len(collection.job_ids), 'job')}" if collection.job_ids else ""
     return plain_text(f"{', '.join(gpus)}{jobs}{span}")
 
 

@@ -7,8 +7,7 @@ import hashlib
 from pathlib import Path
 from typing import Any
 
-from jobs.cluster import report_text as show
-from jobs.text import plain_text
+from jobs.text import counted, plain_text
 
 TEMPLATES = Path(__file__).parent / "templates"
 
@@ -39,7 +38,7 @@ def render_page(template: str, **values: Any) -> str:  # noqa: ANN401 - whatever
         style=(TEMPLATES / "page.css").read_text(encoding="utf-8"),
         script=script,
         script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
-        counted=show.counted,
+        counted=counted,
         **values,
     )
     return text.encode("utf-8", "replace").decode() + "\n"  # a lone surrogate cannot be written

@@ -20,7 +20,7 @@ from jobs.cluster.report_figures import (
 from jobs.cluster.report_series import finite
 from jobs.cluster.table import median
 from jobs.cluster.table_gates import gate_uses
-from jobs.text import plain_text
+from jobs.text import counted, plain_text
 
 _MOST_TENSORS = 36
 _MOST_NODES = 24
@@ -81,7 +81,7 @@ def accuracy_plot(points: Iterable[CollectedPoint], folder: Path) -> Plot | None
         "Each mark is a tensor of a point, on the logarithmic way from the lower to the upper "
         "edge of its gate; where there is no lower edge, from nothing. The BF16 arm of every "
         "point stands among the marks of bf16. Marks beyond the frame "
-        f"stand at it. {len(misses)} missed." + _left_out(len(marks) - len(names), "tensors")
+        f"stand at it. {len(misses)} missed." + _left_out(len(marks) - len(names), "tensor")
     )
     return finish(figure, "accuracy", "Accuracy against the gates", caption, folder)
 
@@ -130,7 +130,7 @@ def nodes_plot(points: Iterable[CollectedPoint], folder: Path) -> Plot | None:
     )
     caption = (
         "Medians while each point was timed. A node that stands apart explains a slow point; "
-        "a cross ran throttled." + _left_out(len(seen) - len(hosts), "nodes")
+        "a cross ran throttled." + _left_out(len(seen) - len(hosts), "node")
     )
     return finish(figure, "nodes", "Nodes while they measured", caption, folder)
 
@@ -163,4 +163,5 @@ def _marks(
 
 
 def _left_out(count: int, what: str) -> str:
-    return f" {count} more {what} are in the tables." if count > 0 else ""
+    more = counted(count, f"more {what} is", f"more {what}s are")
+    return f" {more} in the tables." if count > 0 else ""

@@ -54,8 +54,3 @@ def duration(seconds: float | None) -> str:
         return f"{seconds:.1f} s"
     minutes = seconds / 60
     return f"{minutes:.1f} min" if minutes < 120 else f"{minutes / 60:.1f} h"
-
-
-def counted(count: int, one: str, many: str | None = None) -> str:
-    """A count with its noun."""
-    return f"{count} {one if count == 1 else many or one + 's'}"

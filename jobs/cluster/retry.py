@@ -14,10 +14,10 @@ from jobs.cluster.follow import Retry
 from jobs.cluster.ledger import Ledger
 from jobs.cluster.limits import ask_limits
 from jobs.cluster.lock import submitting
-from jobs.cluster.report_text import counted
 from jobs.cluster.survey import Row
 from jobs.errors import JobError
 from jobs.record import INFRASTRUCTURE_CAUSES, Cause
+from jobs.text import counted
 
 _CAUSES = frozenset(cause.value for cause in INFRASTRUCTURE_CAUSES)
 

@@ -15,10 +15,10 @@ from jobs.cluster.commands import unused_variables
 from jobs.cluster.limits import ClusterLimits, ask_limits
 from jobs.cluster.plan import Plan, runs_dir
 from jobs.cluster.refusal import explain
-from jobs.cluster.report_text import counted
 from jobs.cluster.script import Submission
 from jobs.cluster.verb_submit import refuse_hopeless, scripts
 from jobs.errors import SubmissionError
+from jobs.text import counted
 
 
 def show_plan(made: Plan, out: Console) -> int:

@@ -9,12 +9,12 @@ from jobs.cluster import screen
 from jobs.cluster.command_line import Call
 from jobs.cluster.commands import call as call_slurm
 from jobs.cluster.ledger import Ledger
-from jobs.cluster.report_text import counted
 from jobs.cluster.states import ask_queue
 from jobs.cluster.submit import left_behind
 from jobs.cluster.survey import Survey
 from jobs.cluster.verb_status import look, named, selected
 from jobs.errors import SubmissionError, UsageError
+from jobs.text import counted
 
 
 def cancel(config: Cancel, call: Call) -> int:

@@ -16,8 +16,8 @@ from jobs.cluster.compare_load import load_side, stored_collections
 from jobs.cluster.history import history as follow
 from jobs.cluster.history import holds_emulated, why_nothing
 from jobs.cluster.plan import results_dir, runs_dir
-from jobs.cluster.report_text import counted
 from jobs.errors import UsageError
+from jobs.text import counted
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -16,9 +16,9 @@ from jobs.cluster.ledger import Ledger, PlannedPoint
 from jobs.cluster.local import has_sbatch, run_plan
 from jobs.cluster.lock import submitting
 from jobs.cluster.plan import Plan, make_plan, write_ledger
-from jobs.cluster.report_text import counted
 from jobs.cluster.share import new_ledger
 from jobs.record import Record
+from jobs.text import counted
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -110,7 +110,7 @@ def run_here(made: Plan, ledger: Ledger, call: Call) -> int:
 
 def _show_left(count: int, ledger: Ledger, call: Call, out: Console) -> None:
     if count:
-        words = "1 point was" if count == 1 else f"{count} points were"
+        words = counted(count, "point was", "points were")
         resume = f"python launch.py resume {ledger.sweep_id}{call.places}"
         screen.say(out, f"{words} not started; to go on: {resume}")
 

@@ -21,12 +21,11 @@ from jobs.cluster.collect_select import Selection, select
 from jobs.cluster.command_line import Call
 from jobs.cluster.local import has_sbatch
 from jobs.cluster.plan import runs_dir
-from jobs.cluster.report_text import counted
 from jobs.cluster.states import ask_states
 from jobs.cluster.survey import Row, Survey, survey
 from jobs.errors import UsageError
 from jobs.files import open_regular
-from jobs.text import plain_text
+from jobs.text import counted, plain_text
 
 _COLUMNS = ("point", "job", "what", "state", "node", "elapsed", "cause", "reason")
 _STATE = _COLUMNS.index("state")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from jobs.text import masked, plain_text
+from jobs.text import counted, masked, plain_text
 
 
 @pytest.mark.parametrize(
@@ -48,3 +48,13 @@ def test_what_no_encoding_has_can_be_printed() -> None:
 )
 def test_what_is_a_secret_is_not_told(told: str, shown: str) -> None:
     assert masked(told) == shown
+
+
+@pytest.mark.parametrize(
+    ("count", "words"), [(0, "0 jobs"), (1, "1 job"), (2, "2 jobs"), (1000, "1000 jobs")]
+)
+def test_one_of_a_thing_is_no_plural(count: int, words: str) -> None:
+    assert counted(count, "job") == words
+    assert counted(count, "series", "series") == words.replace("jobs", "series").replace(
+        "job", "series"
+    )

@@ -6,6 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from jobs.cluster import screen
+from jobs.cluster.doctor_slurm import show_limits
+from jobs.cluster.limits import Association, ClusterLimits
 from jobs.record import Outcome
 from tests.fake_node import install
 from tests.launcher import Launcher
@@ -43,3 +46,13 @@ def test_what_it_found_is_no_failure(launcher: Launcher, tmp_path: Path) -> None
 def test_a_mistake_is_told_before_anything_is_shown(launcher: Launcher) -> None:
     assert launcher("doctor", "shape.num_heads=0").refusal().startswith("shape.num_heads must be")
     assert not launcher.runs_dir.exists()
+
+
+def test_a_limit_of_one_is_no_plural(capsys: pytest.CaptureFixture[str]) -> None:
+    mine = Association("team", True, max_submit_jobs=1, max_jobs=2, max_time_min=1)
+    show_limits(
+        ClusterLimits("lab", "24.11", 1001, 10_000, associations=(mine,)), screen.console()
+    )
+    assert "at most 1 submitted, at most 2 running, at most 1 minute each" in (
+        capsys.readouterr().out
+    )
