@@ -171,13 +171,15 @@ def cut(
     Returns:
         The submissions in their order, each with its batch. Where a throttle is given, an array
         waits for the one before it, so that the throttle holds for the whole batch.
+
+    Raises:
+        UsageError: An array would have to wait for one of several jobs and for the array before.
     """
+    sizes = [_array_size(batch, limits) for batch in batches.batches]
+    for batch, size in zip(batches.batches, sizes, strict=True):
+        _refuse_any_of(batch, size)
     made = []
-    for batch in batches.batches:
-        size = len(batch.slots)
-        if limits is not None:
-            allowed = max_submit(batch.resources, limits)
-            size = min(size, limits.max_array_size, allowed or size)
+    for batch, size in zip(batches.batches, sizes, strict=True):
         for start in range(0, len(batch.slots), max(1, size)):
             made.append(
                 (
@@ -194,3 +196,23 @@ def cut(
                 )
             )
     return made
+
+
+def _array_size(batch: Batch, limits: ClusterLimits | None) -> int:
+    """Jobs of a batch that one array may hold."""
+    size = len(batch.slots)
+    if limits is None:
+        return size
+    return min(size, limits.max_array_size, max_submit(batch.resources, limits) or size)
+
+
+def _refuse_any_of(batch: Batch, size: int) -> None:
+    """SLURM takes "any of these" or "all of these": an array of several adds one more."""
+    dependency = batch.resources.dependency or ""
+    if "?" in dependency and len(batch.slots) > size and batch.launch.max_parallel is not None:
+        raise UsageError(
+            f"cluster.dependency must hold no ? with launch.max_parallel where {len(batch.slots)} "
+            f"jobs need several arrays of at most {size}, which wait for each other, "
+            f"got {dependency!r}; put more points into one job: launch.points_per_job, or leave "
+            "launch.max_parallel out"
+        )

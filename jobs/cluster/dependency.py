@@ -28,12 +28,25 @@ def hopeless_dependency(dependency: str | None, states: Mapping[str, TaskState])
     Returns:
         A sentence for each.
     """
-    found = []
-    for kind, ids in _DEPENDENCY.findall(dependency or ""):
+    unknown: list[str] = []
+    unmet: list[list[str]] = []
+    for condition in re.split(r"[,?]", dependency or ""):
+        found = _problems(condition, states)
+        unknown += found[0]
+        unmet.append(found[1])
+    if "?" in (dependency or "") and not all(unmet):
+        return unknown  # one of several conditions is enough
+    return unknown + [problem for problems in unmet for problem in problems]
+
+
+def _problems(condition: str, states: Mapping[str, TaskState]) -> tuple[list[str], list[str]]:
+    """What means nothing in one condition, and what of it can never be met."""
+    unknown, unmet = [], []
+    for kind, ids in _DEPENDENCY.findall(condition):
         for job_id in (part.partition("+")[0] for part in ids.split(":") if part):
             tasks = [task for name, task in states.items() if _is_of(name, task, job_id)]
             if not tasks:
-                found.append(
+                unknown.append(
                     f"cluster.dependency must name jobs that the cluster knows, got {kind}:"
                     f"{job_id}, which SLURM would not wait for"
                 )
@@ -41,11 +54,11 @@ def hopeless_dependency(dependency: str | None, states: Mapping[str, TaskState])
             ended = [task for task in tasks if task.final]
             wrong = [task for task in ended if (task.state == "COMPLETED") != (kind == "afterok")]
             if kind in ("afterok", "afternotok") and wrong and len(ended) == len(tasks):
-                found.append(
+                unmet.append(
                     f"cluster.dependency must be one that can still be met, got {kind}:{job_id}, "
                     f"which ended as {wrong[0].state}"
                 )
-    return found
+    return unknown, unmet
 
 
 def _is_of(name: str, task: TaskState, job_id: str) -> bool:

@@ -6,7 +6,7 @@ end; such a request is refused here, with the key to change, before anything is 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from conf.schema import Gpu
@@ -46,11 +46,13 @@ def complete(
     if gpu.device == "cuda" and not asked.gres and not asked.gpus_per_node:
         gres = _gres_for(gpu, limits)
         asked = replace(asked, gres=gres)
-    if limits is not None and asked.partition is None and asked.gres:
-        chosen = _partition_for(asked.gres, limits)
+    if limits is not None and asked.partition is None:
+        wanted = [name for names in asked.of_a_node.values() for name in names]
+        chosen = _partition_for(wanted, limits)
         if chosen is not None:
             asked = replace(asked, partition=chosen)
-            notes.append(f"cluster.partition={chosen}: the default one has no {asked.gres}")
+            told = asked.gres or f"gpus_per_node={asked.gpus_per_node}"
+            notes.append(f"cluster.partition={chosen}: the default one has no {told}")
     if asked.memory_mib is None:
         asked = replace(asked, memory_mib=_affordable(memory_mib, asked, limits))
     if limits is not None and limits.accounts_nest:
@@ -71,11 +73,10 @@ def _gres_for(gpu: Gpu, limits: ClusterLimits | None) -> str:
     return "gpu:1" if names == {"gpu"} else wanted
 
 
-def _partition_for(gres: str, limits: ClusterLimits) -> str | None:
+def _partition_for(wanted: Sequence[str], limits: ClusterLimits) -> str | None:
     """Another partition where the default one does not have what is asked for."""
-    wanted = parse_gres(gres)
     default = limits.default_partition
-    if default is not None and all(default.has(name) for name in wanted):
+    if not wanted or (default is not None and all(default.has(name) for name in wanted)):
         return None
     fitting = (
         part.name
@@ -220,14 +221,15 @@ def _against_nodes(asked: Resources, part: Partition) -> Iterator[str]:
             f"launch.memory_gib must be at most {memory / 1024:.2f} {where}, "
             f"got {(asked.memory_mib or 0) / 1024:.2f}"
         )
-    for name, count in parse_gres(asked.gres or "").items():
-        most = max(kind.gres.get(name, 0) or _of_type(name, kind.gres) for kind in part.kinds)
-        if count > most:
-            has = sorted({f"{one}:{n}" for kind in part.kinds for one, n in kind.gres.items()})
-            yield (
-                f"cluster.gres must be what a node has {where} ({_words(has) or 'no gres'}), "
-                f"got {asked.gres!r}"
-            )
+    for key, wanted in asked.of_a_node.items():
+        for name, count in wanted.items():
+            most = max(kind.gres.get(name, 0) or _of_type(name, kind.gres) for kind in part.kinds)
+            if count > most:
+                has = {f"{one}:{n}" for kind in part.kinds for one, n in kind.gres.items()}
+                yield (
+                    f"cluster.{key} must be what a node has {where} "
+                    f"({_words(has) or 'no gres'}), got {getattr(asked, key)!r}"
+                )
 
 
 def _of_type(name: str, gres: Mapping[str, int]) -> int:

@@ -53,8 +53,8 @@ class Partition:
     kinds: tuple[NodeKind, ...] = ()
 
     def has(self, gres: str) -> bool:
-        """Whether some node has such a resource at all."""
-        return any(gres in kind.gres for kind in self.kinds)
+        """Whether some node has such a resource at all; one without a type is of any type."""
+        return any(gres in (one, one.split(":")[0]) for kind in self.kinds for one in kind.gres)
 
 
 @dataclass(frozen=True)

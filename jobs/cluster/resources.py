@@ -73,10 +73,18 @@ class Resources:
     @property
     def gpus(self) -> int:
         """GPUs of one job, as far as the request says."""
-        counts = [int(count) for _, count in parse_gres(self.gres or "").items()]
-        if self.gpus_per_node:
-            counts.append(int(self.gpus_per_node.rpartition(":")[2] or 1))
-        return sum(counts)
+        return sum(
+            count
+            for wanted in self.of_a_node.values()
+            for name, count in wanted.items()
+            if name.split(":")[0] == "gpu"
+        )
+
+    @property
+    def of_a_node(self) -> dict[str, dict[str, int]]:
+        """What a node must have, as `parse_gres` reads it, by the key that asks for it."""
+        gpus = [f"gpu:{part}" for part in (self.gpus_per_node or "").split(",") if part]
+        return {"gres": parse_gres(self.gres or ""), "gpus_per_node": parse_gres(",".join(gpus))}
 
 
 def resources_of(gpu: Gpu, cluster: Cluster, launch: Launch) -> Resources:
@@ -146,6 +154,11 @@ def resource_problems(cluster: Cluster, launch: Launch) -> list[str]:
     for key, text in texts.items():
         if text is not None and _CONTROL.search(text):
             found.append(f"{key} must be one line without control characters, got {text!r}")
+    if {",", "?"} <= set(cluster.dependency or ""):
+        found.append(
+            "cluster.dependency must join with , (all) or with ? (any), not with both, "
+            f"got {cluster.dependency!r}"
+        )
     for mount in cluster.container.mounts:
         if "," in mount or _CONTROL.search(mount):
             found.append(f"cluster.container.mounts must hold no comma in a path, got {mount!r}")

@@ -119,3 +119,18 @@ def test_more_work_is_expected_to_take_longer_and_more_memory() -> None:
     assert point_time_s(point(job=Job.probe)) < point_time_s(point())
     assert memory_mib(point(128)) < memory_mib(point(65536))
     assert job_time_min([point()]) < job_time_min([point(), point()])
+
+
+def test_arrays_that_wait_for_each_other_take_no_dependency_on_any_of_several() -> None:
+    site = replace(SITE, dependency="afterok:1?afterok:2")
+    points = planned([point(128 * i) for i in range(1, 4)], site, Launch("d", max_parallel=1))
+    batches = make_batches(points, None)
+    number = itertools.count().__next__
+    with pytest.raises(UsageError, match=r"^cluster\.dependency must hold no \? with launch"):
+        cut(batches, Path("/s"), replace(LIMITS, max_array_size=2), number)
+    assert len(cut(batches, Path("/s"), replace(LIMITS, max_array_size=3), number)) == 1
+    free = make_batches(planned([point(128 * i) for i in range(1, 4)], site, Launch("d")), None)
+    assert len(cut(free, Path("/s"), replace(LIMITS, max_array_size=2), number)) == 2
+    mixed = replace(SITE, dependency="afterok:1?afterok:2,afterok:3")
+    with pytest.raises(UsageError, match=r"must join with , \(all\) or with \? \(any\)"):
+        make_batches(planned([point()], mixed, Launch("d")), None)

@@ -19,3 +19,8 @@ def test_dependencies_that_can_never_be_met() -> None:
     assert "which SLURM would not wait for" in hopeless_dependency("afterok:99", states)[0]
     for met in ("afterany:14", "afterok:20:21", "afternotok:20", "singleton", None):
         assert hopeless_dependency(met, states) == []
+    for met in ("afterok:14?afterok:20", "afternotok:21?singleton"):  # one is enough
+        assert hopeless_dependency(met, states) == []
+    assert len(hopeless_dependency("afterok:14?afternotok:21", states)) == 2
+    (unknown,) = hopeless_dependency("afterok:20?afterok:99", states)
+    assert "got afterok:99" in unknown

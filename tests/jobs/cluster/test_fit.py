@@ -57,6 +57,14 @@ def test_what_was_given_stays() -> None:
     assert complete(asked, GB300, 8000, LIMITS) == (asked, [])
 
 
+@pytest.mark.parametrize("asked", ["4", "gb300:4", "gb300"])
+def test_gpus_per_node_choose_a_partition_that_has_them(asked: str) -> None:
+    made, notes = complete(Resources(gpus_per_node=asked), GB300, 8000, LIMITS)
+    assert (made.partition, made.gres) == ("gpu", None)
+    assert notes == [f"cluster.partition=gpu: the default one has no gpus_per_node={asked}"]
+    assert over_limits(made, Need(10, 1), LIMITS) == []
+
+
 def test_a_cluster_that_names_no_type_is_asked_for_any_gpu() -> None:
     kind = replace(GPU, gres={"gpu": 8})
     plain = replace(LIMITS, partitions={"all": Partition("all", True, True, kinds=(kind,))})
@@ -87,6 +95,14 @@ def test_without_a_cluster_nothing_is_chosen() -> None:
         (Resources(gres="gpu:gb300:1"), Need(1, 1), "(no gres), got 'gpu:gb300:1'"),
         (Resources(partition="gpu", gres="gpu:gb300:8"), Need(1, 1), "(gpu:gb300:4)"),
         (Resources(partition="gpu", gres="gpu:h100:1"), Need(1, 1), "got 'gpu:h100:1'"),
+        (
+            Resources(partition="gpu", gpus_per_node="8"),
+            Need(1, 1),
+            "cluster.gpus_per_node must be what a node has in partition gpu (gpu:gb300:4), got",
+        ),
+        (Resources(partition="gpu", gpus_per_node="gb300:5"), Need(1, 1), "got 'gb300:5'"),
+        (Resources(partition="gpu", gpus_per_node="h100:1"), Need(1, 1), "got 'h100:1'"),
+        (Resources(partition="cpu", gpus_per_node="1"), Need(1, 1), "(no gres), got '1'"),
         (Resources(qos="gold"), Need(1, 1), "cluster.qos must be one of normal, long"),
         (
             Resources(qos="long", account="guest"),
