@@ -16,7 +16,7 @@ from jobs.cluster.collect_read import read_sweep
 from jobs.cluster.collect_select import Selection, select
 from jobs.cluster.collect_store import STORE_NAME, load_collection
 from jobs.cluster.compare import compare
-from jobs.cluster.compare_show import page
+from jobs.cluster.compare_page import page
 from jobs.cluster.entry import read_outcome
 from jobs.cluster.ledger import Ledger, latest, sweeps
 from jobs.cluster.published import load_published

@@ -53,6 +53,7 @@ class Row:
 
 
 ORDER = ("SLOWER", "WORSE", "UNCLEAR", "FASTER", "BETTER", "SAME")
+MARKS = {"SLOWER": "▼", "WORSE": "▼", "UNCLEAR": "?", "FASTER": "▲", "BETTER": "▲", "SAME": "="}
 
 
 def rows(comparison: Comparison) -> list[Row]:

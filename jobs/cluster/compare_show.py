@@ -1,4 +1,4 @@
-"""Shows a comparison: on a screen, as a Markdown block, and as a page with its JSON beside it."""
+"""Shows a comparison: on a screen, as a Markdown block, and as files."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from jobs.cluster.collect_show import table_width, without_shared
 from jobs.cluster.collect_store import write_if_changed
 from jobs.cluster.compare import Comparison
 from jobs.cluster.compare_match import Unmatched
+from jobs.cluster.compare_page import page
 from jobs.cluster.compare_rows import (
-    ORDER,
+    MARKS,
     Row,
     as_json,
     headline,
@@ -23,9 +24,8 @@ from jobs.cluster.compare_rows import (
     rows,
     sources,
 )
-from jobs.cluster.compare_verdict import CONFIDENCE, SIDES
+from jobs.cluster.compare_verdict import SIDES
 from jobs.cluster.markdown import cell
-from jobs.cluster.report_page import render_page
 from jobs.files import private_files
 from jobs.text import counted
 
@@ -40,10 +40,8 @@ STYLES = {
     "BETTER": "bold green",
     "SAME": "dim",
 }
-MARKS = {"SLOWER": "▼", "WORSE": "▼", "UNCLEAR": "?", "FASTER": "▲", "BETTER": "▲", "SAME": "="}
 _MOST_ROWS = 60
 _MOST_UNMATCHED = 20
-_MOST_PAGE_ROWS = 3000
 _LEAST = 18  # letters of a column that may be folded
 _NOTE_CHARS = 100  # on a screen; the page has all of it
 
@@ -225,49 +223,9 @@ def write_comparisons(comparisons: Sequence[Comparison], folder: Path) -> list[P
         place.mkdir(parents=True, exist_ok=True)
         write_if_changed(place / "compare.json", as_json([comparison]))
         write_if_changed(place / "compare.md", markdown(comparison))
-        write_if_changed(place / "compare.html", page(comparison))
+        write_if_changed(place / "compare.html", page(comparison, place))
         pages.append(place / "compare.html")
     return pages
-
-
-def page(comparison: Comparison) -> str:
-    """The comparison as one HTML file; of very many metrics, what is the same is left out."""
-    everything = rows(comparison)
-    made = everything
-    if len(everything) > _MOST_PAGE_ROWS:
-        made = [row for row in everything if row.verdict != "SAME"][:_MOST_PAGE_ROWS]
-    verdicts = [row.verdict for row in made]
-    return render_page(
-        "compare.html.j2",
-        comparison=comparison,
-        headline=headline(comparison),
-        rows=made,
-        left_out=len(everything) - len(made),
-        marks=MARKS,
-        verdicts=[(name, verdicts.count(name)) for name in ORDER if name in verdicts],
-        filters={
-            "verdict": [name for name in ORDER if name in verdicts],
-            "metric": sorted({row.metric for row in made}),
-            "gpu": sorted({row.gpu for row in made}),
-        },
-        gauge=_gauge,
-        lost=lost,
-        next_step=next_step(comparison),
-        not_compared=not_compared(comparison),
-        repeated_text=repeated_text,
-        sources=sources(comparison),
-        confidence=f"{100 * CONFIDENCE:.0f} %",
-    )
-
-
-def _gauge(row: Row) -> tuple[float, float, float] | None:
-    """Start, length and middle of a row's interval in percent of a scale from -10 to +10 %."""
-    if row.ratio is None or row.low is None or row.high is None:
-        return None
-    low, middle, high = (
-        max(0.0, min(100.0, 50 + 500 * (ratio - 1))) for ratio in (row.low, row.ratio, row.high)
-    )
-    return low, high - low, middle
 
 
 def _markdown_row(row: Row) -> str:

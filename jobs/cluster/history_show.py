@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from jobs.cluster import report_text as text
 from jobs.cluster.collect_store import write_if_changed
-from jobs.cluster.compare_show import MARKS, STYLES
+from jobs.cluster.compare_rows import MARKS
+from jobs.cluster.compare_show import STYLES
 from jobs.cluster.history import Change, Series
 from jobs.cluster.report_page import render_page
 from jobs.files import private_files

@@ -136,7 +136,7 @@ def stage_plot(group: Group, number: int, folder: Path) -> Plot | None:
     axis.set_ylim(len(rows) - 0.5, -0.5)
     axis.set_xlim(0, 105)
     axis.set_xlabel("percent of roofline")
-    axis.set_title("each stage, each length")
+    axis.set_title("each stage, each length" if len(group.lengths) > 1 else "each stage")
     _legend(figure, axis)
     _name(figure, group)
     figure.subplots_adjust(left=0.31, right=0.96, top=0.885, bottom=0.2)

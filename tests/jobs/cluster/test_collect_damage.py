@@ -14,7 +14,7 @@ from jobs.cluster.collect import collect
 from jobs.cluster.collect_points import Collection, Problem
 from jobs.cluster.collect_store import load_collection
 from jobs.cluster.compare import compare
-from jobs.cluster.compare_show import page
+from jobs.cluster.compare_page import page
 from jobs.cluster.ledger import Ledger
 from jobs.cluster.report import Plots, render
 from tests.jobs.cluster.fake_ledger import passed_sweep

@@ -15,8 +15,9 @@ from rich.console import Console
 from jobs.cluster import history_show
 from jobs.cluster.collect_points import Collection
 from jobs.cluster.compare import Comparison, compare
+from jobs.cluster.compare_page import page
 from jobs.cluster.compare_rows import headline, rows
-from jobs.cluster.compare_show import markdown, page, show, write_comparisons
+from jobs.cluster.compare_show import markdown, show, write_comparisons
 from jobs.cluster.history import history
 from tests.jobs.cluster.contrast import CONTRAST
 from tests.jobs.cluster.demo_ledger import HOSTILE

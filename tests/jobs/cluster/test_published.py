@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from jobs.cluster.compare import compare
+from jobs.cluster.compare_page import page
 from jobs.cluster.compare_rows import rows, sources
-from jobs.cluster.compare_show import markdown, page
+from jobs.cluster.compare_show import markdown
 from jobs.cluster.compare_verdict import Verdict
 from jobs.cluster.history import history
 from jobs.cluster.published import NOTE, load_published

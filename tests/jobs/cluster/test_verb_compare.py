@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -28,7 +29,9 @@ def swept(
     job_id = str(100 + seed)
     sweep.submit(job_id, ["p-0000"], array=False)
     left = record("p-0000", config, job_id=job_id, scale=scale, seed=seed)
-    left = left.model_copy(update={"finished_at": f"2025-11-{seed + 1:02d}T08:00:00+00:00"})
+    day = f"2025-11-{seed + 1:02d}"
+    moments = {"started_at": f"{day}T07:59:00+00:00", "finished_at": f"{day}T08:00:00+00:00"}
+    left = left.model_copy(update=moments)
     sweep.attempt(job_id, "p-0000", left)
     if gather:
         collect([sweep.ledger.sweep_id], launcher.runs_dir, launcher.results_dir, report=False)
@@ -123,3 +126,21 @@ def test_a_verdict_stands_where_its_page_cannot_be_written(launcher: Launcher) -
         assert result.code == code, result.err
         assert "No page was written: " in result.out
         assert "results_dir=... names another folder" in result.out
+
+
+def test_the_page_links_the_reports_that_are_here_and_says_when_both_sides_ran(
+    launcher: Launcher,
+) -> None:
+    first, second = swept(launcher), swept(launcher, seed=5)
+    collect([first], launcher.runs_dir, launcher.results_dir)
+    launcher("baseline", "100", "name=good")
+    assert launcher("compare", first, second, "baseline/good").code == 0
+    folder = launcher.results_dir / "compare"
+    page = folder / f"{first}--{second}" / "compare.html"
+    text = page.read_text(encoding="utf-8")
+    (link,) = re.findall(r'<a href="([^"#]+)">', text)
+    assert (page.parent / link).resolve() == launcher.results_dir / first / "report.html"
+    assert f">{first}</a>, ran 2025-11-01 07:59 to 2025-11-01 08:00 UTC." in text
+    assert f"Second: {second}, ran 2025-11-06 07:59 to 2025-11-06 08:00 UTC." in text
+    other = (folder / f"{first}--good" / "compare.html").read_text(encoding="utf-8")
+    assert "Third: baseline/good, ran 2025-11-01 07:59 to 2025-11-01 08:00 UTC." in other
