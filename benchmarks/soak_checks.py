@@ -17,6 +17,7 @@ from jobs.cluster.ledger import PLANNED_JOB, Ledger, PlannedPoint
 from jobs.cluster.lock import LOCK
 from jobs.cluster.submit import left_behind
 from jobs.record import INFRASTRUCTURE_CAUSES
+from jobs.text import counted
 
 _KEPT_HIDDEN = frozenset({LOCK, LAST_SEEN})
 _HALF = (".tmp", ".part", ".save_tmp")
@@ -35,7 +36,9 @@ def untrue(ledger: Ledger, rows: Sequence[Row], injected: Injected) -> list[str]
     planned = {point.point_id: point for point in ledger.plan()}
     found = []
     if sorted(row["point_id"] for row in rows) != sorted(planned):
-        found.append(f"{ledger.sweep_id}: {len(rows)} points shown, {len(planned)} planned")
+        found.append(
+            f"{ledger.sweep_id}: {counted(len(rows), 'point')} shown, {len(planned)} planned"
+        )
     for row in (row for row in rows if row["point_id"] in planned):
         point, job = planned[row["point_id"]], (row["job_id"] or "", ledger.sweep_id)
         words = f"{ledger.sweep_id} {row['point_id']} job {job[0]}"

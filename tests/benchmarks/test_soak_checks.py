@@ -127,7 +127,7 @@ def test_a_lie_about_a_passing_point_is_seen(
 def test_a_point_that_is_not_shown_is_seen(ledger: Ledger, injected: Injected) -> None:
     rows = [shown("p-1", "PENDING")]
     assert checks.untrue(ledger, rows, injected) == [
-        f"{ledger.sweep_id}: 1 points shown, 2 planned"
+        f"{ledger.sweep_id}: 1 point shown, 2 planned"
     ]
     assert checks.not_due([ledger], rows)[ledger.sweep_id][0].startswith("p-0 is not shown")
 

@@ -87,5 +87,5 @@ def test_a_plan_that_lost_points_is_told_and_never_ends_with_0(
     ledger.plan_jsonl.write_text(first)
     resumed = launcher("resume")
     assert resumed.code == 3
-    said = "damaged: plan.jsonl: plans 1 points, but sweep.json says points: 2"
+    said = "damaged: plan.jsonl: plans 1 point, but sweep.json says points: 2"
     assert said in resumed.out.splitlines()
