@@ -54,6 +54,14 @@ def jobs(cluster: SlurmCluster) -> set[str]:
         ),
         (["cluster.gres=gpu:h100:1"], "got 'gpu:h100:1'"),
         (
+            ["cluster.gpus_per_node='gb300:8'"],
+            "cluster.gpus_per_node must be what a node has in partition batch (gpu:gb300:4)",
+        ),
+        (
+            ["cluster.dependency='afterany:1?afterany:2,afterany:3'"],
+            "cluster.dependency must join with , (all) or with ? (any), not with both",
+        ),
+        (
             ["cluster.dependency='afterok:3'"],
             "cluster.dependency must name jobs that the cluster knows, got afterok:3",
         ),
