@@ -14,6 +14,7 @@ Prints a summary as JSON; exit code 1 if a check fails, and the folder stays.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import random
@@ -143,8 +144,15 @@ class _Soak:
         finally:
             self.stop.set()
             timer.cancel()
+            self._let_them_end(people)
+
+    def _let_them_end(self, people: Sequence[threading.Thread]) -> None:
+        """Brings back what is down and held, for a command may be waiting for its jobs."""
+        while any(thread.is_alive() for thread in people):
+            with contextlib.suppress(ClusterError):
+                self.injector.make_whole()
             for thread in people:
-                thread.join()
+                thread.join(0.5)
 
     def _carefully(self, run: Callable[[threading.Event], None]) -> None:
         try:
