@@ -134,16 +134,18 @@ def _started_without_scheduler(
     runner = line.runner if line else None
     known = [process for process in (attempt.started, runner) if process is not None]
     answers = [still_runs(process) for process in known]
-    if known and not any(answer in (True, None) for answer in answers):
-        return _told_by_log(point, find, "its process is gone")
     if True in answers:
         return point("RUNNING", "", None, [])
+    if runner is not None and None not in answers:
+        return _told_by_log(point, find, "its process is gone")
     since = "begun"
     if attempt.started is not None:
         since = f"started {attempt.started.started_at}"
     elif line is not None:
         since = f"begun after {line.submitted_at}"
-    if not known:
+    if runner is None:
+        # Its process may be gone: who watches it writes the record afterwards, and of a
+        # scheduler's job nobody but the scheduler knows whether anybody does.
         return point("RUNNING", f"{since}; no scheduler to ask whether it still runs", None, [])
     return point("RUNNING", f"{since}; {_only_there(known[0])}", None, [])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -63,3 +64,17 @@ def test_elsewhere_it_is_told_since_when_and_who_knows_more(
     since = "started 2025-11-03T08:00:00.000+00:00" if with_started else f"begun after {MOMENT}"
     assert begun == ("RUNNING", "", f"{since}; {only}")
     assert waiting == ("PENDING", "", f"submitted {MOMENT}; {only}")
+
+
+def test_a_schedulers_point_whose_process_has_just_ended_is_not_lost_yet(tmp_path: Path) -> None:
+    sweep = FakeSweep.plan(tmp_path, [asked(shape__seq_len=128)])
+    (point_id,) = sweep.points
+    line = JobLine(job_id="14", tasks={"0": [point_id]}, scheduler="slurm", submitted_at=MOMENT)
+    sweep.ledger.add_job(line)
+    # SLURM does not know the job yet, or does not answer; the record follows within a second.
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    sweep.attempt("14", point_id, pid=ended.pid, host=HERE.host)
+    (shown,) = read_points([sweep.ledger.sweep_id], tmp_path).points
+    words = "started 2025-11-03T08:00:00.000+00:00; no scheduler to ask whether it still runs"
+    assert (shown.state, shown.cause, shown.reason) == ("RUNNING", None, words)
