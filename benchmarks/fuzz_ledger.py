@@ -132,7 +132,7 @@ class _World:
                 except LedgerError:
                     refused = True
             assert [one.root for one in sweeps(self.runs)] == [self.root]
-            for word in ("14_1", "p-0001", "15", "latest", self.root.name):
+            for word in ("14_1", "p-0001", "14", "latest", self.root.name):
                 try:
                     select([word], self.runs)
                 except UsageError:
