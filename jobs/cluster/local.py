@@ -20,15 +20,19 @@ from jobs.process import this_process
 from jobs.record import Cause, Evidence, Identity, Outcome, Record, read_record, to_json
 
 Follow = Callable[[PlannedPoint, Record | None], None]
+Tick = Callable[[], None]
 
 
-def run_plan(plan: Plan, ledger: Ledger, follow: Follow) -> list[tuple[PlannedPoint, Record]]:
+def run_plan(
+    plan: Plan, ledger: Ledger, follow: Follow, tick: Tick = lambda: None
+) -> list[tuple[PlannedPoint, Record]]:
     """Runs every point that can run, and records those that cannot.
 
     Args:
         plan: The plan, already written to the ledger.
         ledger: The sweep's folder.
         follow: Called with a point and None as it starts, and with its record as it ends.
+        tick: Called a few times a second while a point runs.
 
     Returns:
         Every point with its record, in the plan's order; an ERROR for one whose files could not
@@ -58,7 +62,7 @@ def run_plan(plan: Plan, ledger: Ledger, follow: Follow) -> list[tuple[PlannedPo
         follow(point, None)
         try:
             if point.unsupported is None:
-                record = _run(point, ledger, job_id)
+                record = _run(point, ledger, job_id, tick)
             else:
                 record = record_unsupported(point, ledger)
         except (OSError, LedgerError) as error:  # a full disk, a damaged plan: the rest still runs
@@ -96,7 +100,7 @@ def record_unsupported(point: PlannedPoint, ledger: Ledger) -> Record:
     return record
 
 
-def _run(point: PlannedPoint, ledger: Ledger, job_id: str) -> Record:
+def _run(point: PlannedPoint, ledger: Ledger, job_id: str, tick: Tick) -> Record:
     cluster, launch = site_of(point)
     child = Child(
         python=cluster.python or sys.executable,
@@ -108,8 +112,13 @@ def _run(point: PlannedPoint, ledger: Ledger, job_id: str) -> Record:
     )
     files = ledger.point_file(point.point_id), ledger.point_folder(job_id, point.point_id)
     with interrupts_held() as held:
+
+        def ask_stop() -> StopError | None:
+            tick()
+            return _stop(held)
+
         try:
-            ended = run_point(*files, child, lambda: _stop(held))
+            ended = run_point(*files, child, ask_stop)
         except StopError:
             raise KeyboardInterrupt from None
     path = Path(ended["attempt"]) / "record.json"

@@ -16,6 +16,7 @@ from jobs.cluster.ledger import Ledger, PlannedPoint
 from jobs.cluster.local import has_sbatch, run_plan
 from jobs.cluster.lock import submitting
 from jobs.cluster.plan import Plan, make_plan, write_ledger
+from jobs.cluster.running_line import running_line
 from jobs.cluster.share import new_ledger
 from jobs.record import Record
 from jobs.text import counted
@@ -93,8 +94,8 @@ def run_here(made: Plan, ledger: Ledger, call: Call) -> int:
             screen.show_outcome(record, out)
 
     try:
-        with submitting(ledger):
-            ended = run_plan(made, ledger, follow)
+        with submitting(ledger), running_line(out, ledger) as tick:
+            ended = run_plan(made, ledger, follow, tick)
     except KeyboardInterrupt:
         screen.say(out, "Interrupted: the running point is recorded as cancelled.")
         _show_left(total - begun, ledger, call, out)
