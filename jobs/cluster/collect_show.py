@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from jobs.cluster import screen
 from jobs.cluster.collect_points import CollectedPoint, Collection
 from jobs.cluster.command_line import pasted
+from jobs.cluster.narrow import show_table
 from jobs.perf import EMULATED_NOTE
 from jobs.text import counted
 
@@ -43,7 +44,7 @@ def show(collection: Collection, out: Console) -> None:
     made.columns[0].no_wrap = True  # an id is for copying
     for cells in shown:
         made.add_row(*_styled(columns, cells))
-    out.print(made)
+    show_table(out, made)
     rest = len(collection.points) - len(shown)
     if rest:
         screen.say(out, f"... and {counted(rest, 'more point')}, in points.csv and report.html")

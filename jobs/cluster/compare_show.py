@@ -26,6 +26,7 @@ from jobs.cluster.compare_rows import (
 )
 from jobs.cluster.compare_verdict import SIDES
 from jobs.cluster.markdown import cell
+from jobs.cluster.narrow import show_table
 from jobs.files import private_files
 from jobs.text import counted
 
@@ -123,7 +124,7 @@ def _show_rows(
     for row, cells in zip(shown, zip(*columns.values(), strict=True), strict=True):
         verdict = Text(f"{MARKS[row.verdict]} {row.verdict}", style=STYLES[row.verdict])
         made.add_row(verdict, *(Text(cell) for cell in cells))
-    out.print(made)
+    show_table(out, made)
 
 
 def _columns(
@@ -160,7 +161,7 @@ def _show_differences(comparison: Comparison, out: Console) -> None:
     for one in comparison.differences[:30]:
         words = (one.fact, one.first, one.second, f"{one.pairs} of {len(comparison.points)}")
         made.add_row(*(screen.harmless(word) for word in words))
-    out.print(made)
+    show_table(out, made)
 
 
 def markdown(comparison: Comparison) -> str:

@@ -16,6 +16,7 @@ from jobs.cluster.command_line import Call
 from jobs.cluster.follow import follow
 from jobs.cluster.interrupts import nothing_started_told
 from jobs.cluster.limits import ClusterLimits, NodeKind, Partition, ask_limits
+from jobs.cluster.narrow import show_table
 from jobs.cluster.plan import make_plan
 from jobs.cluster.survey import Survey
 from jobs.cluster.verb_submit import submit
@@ -80,13 +81,13 @@ def show_limits(limits: ClusterLimits, out: Console) -> None:
         own.add_row(f"qos {quality.name}", allowed)
     if limits.accounting_error:
         own.add_row("accounting", limits.accounting_error)
-    out.print(own)
+    show_table(out, own)
     columns = ("partition", "nodes", "CPUs", "memory", "GPUs and more", "features", "longest job")
     parts = screen.table("Partitions", *columns, right=("nodes", "CPUs", "memory"))
     for part in limits.partitions.values():
         for number, kind in enumerate(part.kinds or (None,)):
             parts.add_row(*_cells(part, kind, first=number == 0))
-    out.print(parts)
+    show_table(out, parts)
 
 
 def _limits(submit: int | None, run: int | None, minutes: int | None) -> str:

@@ -12,6 +12,7 @@ from jobs.cluster.collect_store import write_if_changed
 from jobs.cluster.compare_rows import MARKS
 from jobs.cluster.compare_show import STYLES
 from jobs.cluster.history import Change, Series
+from jobs.cluster.narrow import show_table
 from jobs.cluster.report_page import render_page
 from jobs.files import private_files
 from jobs.text import counted
@@ -59,7 +60,7 @@ def show(series: Sequence[Series], out: Console, *, every: bool = False) -> None
             since = f"{change.collection} {change.when[:10]}"
             made.add_row(*cells, moved, screen.harmless(since), screen.harmless(why_text(change)))
     if told:
-        out.print(made)
+        show_table(out, made)
     if len(told) > _MOST_ROWS and not every:
         out.print(f"... and {len(told) - _MOST_ROWS} more", markup=False)
     out.print(headline(series), markup=False, style="bold")

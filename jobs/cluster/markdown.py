@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from jobs.cluster.collect_points import OUTCOMES, STATES, CollectedPoint, Collection
 from jobs.perf import perf_lines
+from jobs.record import Record
 from jobs.text import counted, plain_text
 
 MAX_CHARS = 60_000
@@ -98,7 +99,7 @@ def _facts(environment: tuple[str, ...], points: list[CollectedPoint]) -> str:
 
 def _times(points: list[CollectedPoint]) -> list[str]:
     shown = [
-        [point.label, *lines]
+        [point.label, *lines, *_notes(point.record)]
         for point in points
         if point.record is not None and (lines := perf_lines(point.record))
     ]
@@ -109,6 +110,11 @@ def _times(points: list[CollectedPoint]) -> list[str]:
     if len(shown) > _MAX_LISTED:
         blocks.append(f"... and the times of {counted(len(shown) - _MAX_LISTED, 'more point')}.")
     return blocks
+
+
+def _notes(record: Record) -> list[str]:
+    notes = record.benchmark.notes if record.benchmark else []
+    return [f"  Note: {' '.join(plain_text(note).split())}" for note in notes]
 
 
 def _unhappy(points: list[CollectedPoint]) -> list[str]:

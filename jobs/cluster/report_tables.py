@@ -47,6 +47,7 @@ POINT_COLUMNS = (
     Column("bprop ms", True, "the recipe's arm; small: the BF16 arm"),
     Column("Error of out", True, "relative L2 against FP32"),
     Column("Gate used", True, "0 is the middle of the gate, 100 % its edge"),
+    Column("Notes of the benchmark", False, "what to know before its times are used"),
     Column("Job", False),
     Column("Node", False),
 )
@@ -122,12 +123,19 @@ def _point_row(point: CollectedPoint, row: dict[str, Value], seen: dict[str, str
         ),
         Cell(show.number(of("out_rel_l2")), of("out_rel_l2")),
         Cell(show.percent(use), use, str(row["gate_use_tensor"] or ""), _edge(use)),
+        _notes(row),
         Cell(str(point.job_id or show.NOTHING), _job_key(point.job_id)),
         Cell(str(row["host"] or show.NOTHING), str(row["host"] or "")),
     ]
     return PointRow(
         point, cells, {"state": point.state, "recipe": recipe, "shape": shape, "gpu": gpu}
     )
+
+
+def _notes(row: dict[str, Value]) -> Cell:
+    """A flag that is seen in a long table, and beside it the notes' own words."""
+    notes = str(row["benchmark_notes"] or "")
+    return Cell("⚑", notes, notes, "near") if notes else Cell(show.NOTHING)
 
 
 def _job_key(job_id: str | None) -> str:

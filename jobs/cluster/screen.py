@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from jobs.cluster.ledger import PlannedPoint
+from jobs.cluster.narrow import show_table
 from jobs.perf import claimed, perf_lines, recipe_label, shown_ms
 from jobs.record import BenchmarkResult, Check, Outcome, Record, TensorError, Validation, asked
 from jobs.text import plain_text
@@ -27,6 +28,7 @@ STYLES = {
     "REQUEUED": "cyan",
 }
 PIPE_WIDTH = 132
+_ERRORS = ("BF16 | FP32", "recipe | BF16", "recipe | stage")
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -48,6 +50,11 @@ def say(out: Console, line: str, *, style: str | None = None) -> None:
     out.print(line, style=style, soft_wrap=True)
 
 
+def prose(out: Console, line: str | Text) -> None:
+    """Prints what nobody copies into a shell: a terminal gets it wrapped between words."""
+    out.print(line, soft_wrap=not out.is_terminal)
+
+
 def harmless(text: str) -> str:
     """Text from a log or a library as one cell takes it: nothing that a terminal obeys, no tab."""
     return plain_text(text).replace("\t", "  ")
@@ -67,7 +74,9 @@ def table(title: str, *columns: str, right: Sequence[str] = ()) -> Table:
 
     made = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
     for name in columns:
-        made.add_column(name, justify="right" if name in right else "left", overflow="fold")
+        number = name in right
+        justify: Literal["left", "right"] = "right" if number else "left"
+        made.add_column(name, justify=justify, overflow="fold", no_wrap=number)
     return made
 
 
@@ -78,15 +87,18 @@ def show_record(record: Record, out: Console) -> None:
         record: What an attempt left.
         out: Where it is shown.
     """
-    say(out, environment_line(record))
+    prose(out, environment_line(record))
     if record.capability.checks:
-        out.print(_availability(record.capability.checks))
+        show_table(out, _availability(record.capability.checks))
     if record.validation is not None:
-        out.print(_accuracy(record.validation))
+        show_table(out, _accuracy(record.validation), (*reversed(_ERRORS), "worst head"))
     if record.benchmark is not None:
-        out.print(_speed(record.benchmark, recipe_label(record)))
-        for line in [*perf_lines(record), *record.benchmark.notes]:
+        made = _speed(record.benchmark, recipe_label(record))
+        show_table(out, made, ("tok/s", "of peak", "TFLOP/s"))
+        for line in perf_lines(record):
             say(out, harmless(line))
+        for note in record.benchmark.notes:
+            prose(out, harmless(note))
         say(out, "")
     show_outcome(record, out)
 
@@ -119,10 +131,10 @@ def show_outcome(record: Record, out: Console) -> None:
     words = [record.outcome.value, f" ({record.cause.value})" if record.cause else ""]
     line = Text.assemble((words[0], STYLES[record.outcome.value]), words[1], "  ")
     line.append(harmless(record.reason))
-    out.print(line, soft_wrap=True)
+    prose(out, line)
     if record.validation is not None:
         for failure in record.validation.failures:
-            say(out, f"  - {harmless(failure)}")
+            prose(out, f"  - {harmless(failure)}")
     if record.outcome is Outcome.ERROR:
         for evidence in record.evidence:
             for quoted in evidence.lines[-8:]:
@@ -144,7 +156,7 @@ def show_points(rows: Sequence[tuple[PlannedPoint, Record | None]], out: Console
         fprop, bprop = ratios(record) if record else ("", "")
         reason = short(harmless(record.reason if record else ""))
         made.add_row(point.point_id, label(point), styled(outcome), fprop, bprop, reason)
-    out.print(made)
+    show_table(out, made)
 
 
 def label(point: PlannedPoint) -> str:
@@ -203,12 +215,11 @@ def _availability(checks: Sequence[Check]) -> Table:
 
 def _accuracy(validation: Validation) -> Table:
     """A row a tensor: the recipe's error and its gate, BF16's and one stage's own beside it."""
-    errors_shown = ("BF16 | FP32", "recipe | BF16", "recipe | stage")
     made = table(
         f"Accuracy: relative L2 (tolerance={validation.tolerance}"
         + (f", prediction {validation.prediction})" if validation.prediction else ")"),
-        *("tensor", "recipe | FP32", "gate", "worst head", *errors_shown, ""),
-        right=("recipe | FP32", "gate", "worst head", *errors_shown),
+        *("tensor", "recipe | FP32", "gate", "worst head", *_ERRORS, ""),
+        right=("recipe | FP32", "gate", "worst head", *_ERRORS),
     )
     found = {(e.tensor, e.arm, e.reference): e for e in validation.tensors}
     for name in dict.fromkeys(error.tensor for error in validation.tensors):

@@ -13,6 +13,7 @@ from jobs.cluster.batches import cut, make_batches
 from jobs.cluster.commands import call as call_slurm
 from jobs.cluster.commands import unused_variables
 from jobs.cluster.limits import ClusterLimits, ask_limits
+from jobs.cluster.narrow import show_table
 from jobs.cluster.plan import Plan, runs_dir
 from jobs.cluster.refusal import explain
 from jobs.cluster.script import Submission
@@ -62,7 +63,7 @@ def show_plan(made: Plan, out: Console) -> int:
             _words(submission),
             str(submission.time_min),
         )
-    out.print(shown)
+    show_table(out, shown)
     notes = [*batches.notes, *unused_variables(), *filter(None, [trouble]), *refusals.values()]
     for note in notes:
         screen.say(out, f"Note: {note}")

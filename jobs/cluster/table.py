@@ -107,7 +107,7 @@ COLUMNS: dict[str, type] = (
         for name in _TIMING
     }
     | {f"{arm}_peak_memory_gib": float for arm in _ARMS}
-    | {"emulated": bool, "throttled_samples": int}
+    | {"emulated": bool, "throttled_samples": int, "benchmark_notes": str}
     | {
         "validated": bool,
         "gate_use": float,
@@ -255,6 +255,7 @@ def _of_benchmark(record: Record) -> dict[str, Any]:
             throttled += sum(timing.throttled)
             values |= _of_timing(f"{name}_{direction}", timing)
     values["throttled_samples"] = throttled
+    values["benchmark_notes"] = "; ".join(benchmark.notes) or None
     values["emulated"] = any(arm.emulated for arm in benchmark.arms)
     return values
 

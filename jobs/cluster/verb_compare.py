@@ -15,6 +15,7 @@ from jobs.cluster.compare import compare as judge
 from jobs.cluster.compare_load import load_side, stored_collections
 from jobs.cluster.history import history as follow
 from jobs.cluster.history import holds_emulated, why_nothing
+from jobs.cluster.narrow import show_table
 from jobs.cluster.plan import results_dir, runs_dir
 from jobs.errors import UsageError
 from jobs.text import counted
@@ -84,7 +85,7 @@ def baseline(config: verbs.Baseline, call: Call) -> int:
     for name in baseline_names(results):
         for (gpu, shape), count in coverage(load_baseline(name, results)).items():
             made.add_row(name, *(screen.harmless(word) for word in (gpu, shape)), str(count))
-    out.print(made)
+    show_table(out, made)
     if config.name:
         out.print(
             f"Next: python launch.py compare baseline/{config.name} latest{call.places}",

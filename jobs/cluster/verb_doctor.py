@@ -17,6 +17,7 @@ from jobs.cluster.command_line import Call, pasted
 from jobs.cluster.interrupts import nothing_started_told
 from jobs.cluster.local import has_sbatch, run_plan
 from jobs.cluster.lock import submitting
+from jobs.cluster.narrow import show_table
 from jobs.cluster.plan import make_plan, runs_dir, software, write_ledger
 from jobs.cluster.share import new_ledger
 from jobs.cluster.source import CHECKOUT, source_of
@@ -42,7 +43,7 @@ def doctor(asks: Sequence[Ask], call: Call) -> int:
     login = screen.table("Login side", "what", "answer")
     for name, answer in _login(config):
         login.add_row(name, answer)
-    out.print(login)
+    show_table(out, login)
     if config.cluster.scheduler is Scheduler.slurm:
         from jobs.cluster.doctor_slurm import doctor_slurm
 

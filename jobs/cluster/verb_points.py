@@ -15,6 +15,7 @@ from jobs.cluster.interrupts import nothing_started_told
 from jobs.cluster.ledger import Ledger, PlannedPoint
 from jobs.cluster.local import has_sbatch, run_plan
 from jobs.cluster.lock import submitting
+from jobs.cluster.narrow import show_table
 from jobs.cluster.plan import Plan, make_plan, write_ledger
 from jobs.cluster.running_line import running_line
 from jobs.cluster.share import new_ledger
@@ -48,7 +49,7 @@ def plan(asks: Sequence[Ask], call: Call) -> int:
     for point in made.points:
         runs = "yes" if point.unsupported is None else f"UNSUPPORTED: {point.unsupported}"
         shown.add_row(point.point_id, screen.label(point), runs)
-    out.print(shown)
+    show_table(out, shown)
     screen.say(out, screen.common(made.points))
     if made.config.cluster.scheduler is Scheduler.slurm and made.runnable:
         from jobs.cluster.show_plan import show_plan

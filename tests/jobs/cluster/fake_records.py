@@ -209,6 +209,13 @@ def benchmark(config: dict[str, Any], seed: int = 0, scale: float = 1.0) -> Benc
     )
 
 
+def with_notes(left: Record, *notes: str) -> Record:
+    """A timed record whose benchmark says something about its own times."""
+    assert left.benchmark is not None
+    noted = left.benchmark.model_copy(update={"notes": list(notes)})
+    return left.model_copy(update={"benchmark": noted})
+
+
 def validation(config: dict[str, Any], *, broken: str | None = None) -> Validation:
     """Accuracy against both references; `broken` names a tensor that misses its gate."""
     recipe = config["recipe"]["name"]

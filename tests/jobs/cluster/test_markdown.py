@@ -10,7 +10,7 @@ from jobs.cluster.collect_points import CollectedPoint, Collection, Quote
 from jobs.cluster.markdown import MAX_CHARS, cell, compact, review_text
 from jobs.perf import EMULATED_NOTE
 from jobs.record import Outcome
-from tests.jobs.cluster.fake_records import asked, record
+from tests.jobs.cluster.fake_records import asked, record, with_notes
 
 
 def point(state: str = "PASSED", recipe: str = "mxfp8", gpu: str = "gb300") -> CollectedPoint:
@@ -99,3 +99,11 @@ def test_text_with_fences_stays_inside_its_fence() -> None:
 def test_a_thousand_points_fit_a_comment() -> None:
     points = [point("FAILED") for _ in range(500)] + [point() for _ in range(500)]
     assert len(review_text(Collection("s-1", points))) <= MAX_CHARS + 200
+
+
+def test_notes_of_a_benchmark_stand_below_its_times() -> None:
+    config = asked()
+    left = with_notes(record("p-1", config), "times not stable after 40 warm-up iterations")
+    noted = CollectedPoint("p-1", "s-1", config, "PASSED", record=left)
+    text = review_text(Collection("s-1", [noted]))
+    assert text.index("Bprop speedup") < text.index("  Note: times not stable after 40 warm-up")

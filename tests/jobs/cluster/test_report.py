@@ -17,7 +17,7 @@ from jobs.cluster.report_text import NOTHING
 from jobs.cluster.table import row
 from tests.jobs.cluster.demo_ledger import HOSTILE, demo_sweep
 from tests.jobs.cluster.fake_ledger import passed_sweep
-from tests.jobs.cluster.fake_records import asked, record
+from tests.jobs.cluster.fake_records import asked, record, with_notes
 
 
 class Page(HTMLParser):
@@ -205,3 +205,16 @@ def test_of_nodes_only_what_was_seen_is_shown() -> None:
 def test_the_words_of_the_page_are_explained_on_it(text: str) -> None:
     for word in ("fprop, bprop", "Relative L2", "Gate", "Roofline", "UNSUPPORTED"):
         assert f"<dt>{word}</dt>" in text
+
+
+def test_notes_of_a_benchmark_are_flagged_and_said(tmp_path: Path) -> None:
+    config = asked()
+    noted = with_notes(record("p-1", config), "times not stable after 40 warm-up iterations")
+    page = written(
+        tmp_path / "c",
+        CollectedPoint("p-1", "s", config, "PASSED", record=noted),
+        CollectedPoint("p-2", "s", config, "PASSED", record=record("p-2", config)),
+    )
+    assert page.count("⚑ <small>times not stable after 40 warm-up iterations</small>") == 1
+    plain = CollectedPoint("p-2", "s", config, "PASSED", record=record("p-2", config))
+    assert "Notes of the benchmark" not in written(tmp_path / "plain", plain)

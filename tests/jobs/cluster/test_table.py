@@ -10,7 +10,7 @@ import pytest
 from jobs.cluster.collect_points import CollectedPoint
 from jobs.cluster.table import COLUMNS, asked_hash, median, row
 from jobs.record import Outcome
-from tests.jobs.cluster.fake_records import asked, record
+from tests.jobs.cluster.fake_records import asked, record, with_notes
 
 
 def point(outcome: Outcome = Outcome.PASSED) -> CollectedPoint:
@@ -85,3 +85,12 @@ def test_no_ratio_of_emulated_arms_stands_where_it_could_be_taken_for_a_speedup(
     assert values["fprop_speedup_claim"] == "emulated"
     assert values["fprop_speedup"] is None
     assert values["emulated"] is True
+
+
+def test_notes_of_a_benchmark_have_a_column() -> None:
+    words = ("times not stable after 40 warm-up iterations", "stopped")
+    left = with_notes(record("p-1", asked()), *words)
+    noted = CollectedPoint("p-1", "s-1", asked(), "PASSED", record=left)
+    notes = "times not stable after 40 warm-up iterations; stopped"
+    assert row(noted)["benchmark_notes"] == notes
+    assert row(point())["benchmark_notes"] is None
