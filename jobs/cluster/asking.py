@@ -14,11 +14,19 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
+from jobs.cluster import states as scheduler
+from jobs.cluster.local import has_sbatch
 from jobs.cluster.states import LOST, Knowledge, TaskState, lost
 from jobs.files import read_json, readable_like, write_whole
 
 AskStates = Callable[[list[str]], Knowledge]
 """Asks the scheduler for all of these jobs at once, as `states.ask_states` does."""
+
+
+def whom() -> AskStates | None:
+    """Who can be asked here, by every verb alike: SLURM where it is installed, else nobody."""
+    return scheduler.ask_states if has_sbatch() else None
+
 
 LAST_SEEN = ".last_seen.json"
 _TASKS = TypeAdapter(dict[str, TaskState])

@@ -91,12 +91,15 @@ def collect(
     return collection
 
 
-def read_points(words: list[str], runs_dir: Path) -> Collection:
-    """Reads what `collect` would gather, asks nobody and writes nothing.
+def read_points(
+    words: list[str], runs_dir: Path, ask_states: AskStates | None = None
+) -> Collection:
+    """Reads what `collect` would gather and copies nothing.
 
     Args:
         words: As for `collect`.
         runs_dir: Where sweeps lie.
+        ask_states: As for `collect`.
 
     Returns:
         A collection without a folder of its own.
@@ -110,7 +113,7 @@ def read_points(words: list[str], runs_dir: Path) -> Collection:
     selections = select(words, runs_dir)
     if len(selections) == 1 and (selections[0].folder / STORE_NAME).is_file():
         return load_collection(selections[0].folder)
-    return _gather(_name(selections), _read(selections), None, None)
+    return _gather(_name(selections), _read(selections), None, ask_states)
 
 
 def _is_file(words: list[str]) -> bool:

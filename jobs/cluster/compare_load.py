@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from jobs.cluster.asking import AskStates
 from jobs.cluster.baseline import FOLDER as BASELINES
 from jobs.cluster.baseline import load_baseline
 from jobs.cluster.collect import read_points
@@ -16,7 +17,9 @@ from jobs.errors import RecordError, UsageError
 BASELINE_PREFIX = "baseline/"
 
 
-def load_side(word: str, runs_dir: Path, results_dir: Path) -> Collection:
+def load_side(
+    word: str, runs_dir: Path, results_dir: Path, ask_states: AskStates | None = None
+) -> Collection:
     """Reads one side of a comparison.
 
     Args:
@@ -25,9 +28,10 @@ def load_side(word: str, runs_dir: Path, results_dir: Path) -> Collection:
             id, `latest`, or a job id in any form.
         runs_dir: Where sweeps lie.
         results_dir: Where collections and baselines lie.
+        ask_states: Asks the scheduler for jobs that have not ended; None: nobody is asked.
 
     Returns:
-        The collection; nothing is written.
+        The collection; nothing is gathered.
 
     Raises:
         UsageError: The word means nothing that is there.
@@ -38,7 +42,7 @@ def load_side(word: str, runs_dir: Path, results_dir: Path) -> Collection:
     if "/" in word and path.suffix == ".json":
         return load_published(path)
     try:
-        return read_points([word], runs_dir)
+        return read_points([word], runs_dir, ask_states)
     except UsageError:
         gathered = results_dir / word
         if "/" in word or not (gathered / STORE_NAME).is_file():

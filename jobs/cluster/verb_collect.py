@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from conf.verbs import Collect
 from jobs.cluster import screen
+from jobs.cluster.asking import whom
 from jobs.cluster.collect import collect as gather
 from jobs.cluster.collect_show import show
 from jobs.cluster.command_line import Call
 from jobs.cluster.ledger import latest
-from jobs.cluster.local import has_sbatch
 from jobs.cluster.plan import results_dir, runs_dir
-from jobs.cluster.states import ask_states
 from jobs.errors import UsageError
 
 
@@ -34,7 +33,7 @@ def collect(config: Collect, call: Call) -> int:
         list(call.ids),
         runs_dir(config),
         results_dir(config),
-        ask_states=ask_states if has_sbatch() else None,
+        ask_states=whom(),
         report=config.report,
     )
     out = screen.console()

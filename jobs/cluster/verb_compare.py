@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 from conf import verbs
 from jobs.cluster import compare_show, history_show, screen
+from jobs.cluster.asking import whom
 from jobs.cluster.baseline import baseline_names, coverage, load_baseline, save_baseline
+from jobs.cluster.collect_points import Collection
 from jobs.cluster.command_line import Call, pasted
 from jobs.cluster.compare import Rules, exit_code
 from jobs.cluster.compare import compare as judge
@@ -43,12 +45,11 @@ def compare(config: verbs.Compare, call: Call) -> int:
             "for example: baseline/NAME latest"
         )
     rules = _rules(config.compare)
-    places = runs_dir(config), results_dir(config)
-    found = judge([load_side(word, *places) for word in call.ids], rules)
     out = screen.console()
+    found = judge(_sides(config, call, out), rules)
     for comparison in found:
         compare_show.show(comparison, out, every=config.every)
-    _written(lambda: compare_show.write_comparisons(found, places[1] / "compare"), out)
+    _written(lambda: compare_show.write_comparisons(found, results_dir(config) / "compare"), out)
     return exit_code(found)
 
 
@@ -72,8 +73,7 @@ def baseline(config: verbs.Baseline, call: Call) -> int:
             f"baseline must be given ids and a name, got {given}; for example: "
             "baseline latest name=gb300"
         )
-    for word in call.ids:
-        side = load_side(word, runs_dir(config), results)
+    for side in _sides(config, call, out):
         saved = save_baseline(side, str(config.name), results, replace=config.replace)
         left = [f"{count} {state}" for state, count in saved.left_out.items()]
         left += [f"{saved.kept} stored before"] if saved.kept else []
@@ -109,7 +109,8 @@ def history(config: verbs.History, call: Call) -> int:
         UsageError: There are fewer than two collections.
     """
     results = results_dir(config)
-    found = [load_side(word, runs_dir(config), results) for word in call.ids]
+    out = screen.console()
+    found = _sides(config, call, out)
     found = [one for one in found if one.points] or stored_collections(results)
     if len(found) < 2:
         raise UsageError(
@@ -118,7 +119,6 @@ def history(config: verbs.History, call: Call) -> int:
         )
     rules = _rules(config.compare)
     series = follow(found, rules.threshold, rules.accuracy_threshold)
-    out = screen.console()
     if not series:
         screen.say(out, f"Nothing to follow in {len(found)} collections: {why_nothing(found)}")
         return 0
@@ -127,6 +127,15 @@ def history(config: verbs.History, call: Call) -> int:
         screen.say(out, "Times of emulated arms are not followed: they say nothing of hardware.")
     _written(lambda: [history_show.write_history(series, results / "history")], out)
     return 0
+
+
+def _sides(config: verbs.Places, call: Call, out: Console) -> list[Collection]:
+    """Reads every collection of a command, as `collect` would, and tells its notes."""
+    places = runs_dir(config), results_dir(config)
+    found = [load_side(word, *places, whom()) for word in call.ids]
+    for note in dict.fromkeys(note for side in found for note in side.notes):
+        screen.say(out, f"Note: {screen.harmless(note)}", style="yellow")
+    return found
 
 
 def _written(write: Callable[[], list[Path]], out: Console) -> None:

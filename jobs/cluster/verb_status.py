@@ -14,14 +14,13 @@ from rich.text import Text
 
 from conf.verbs import Logs, Places, Status
 from jobs.cluster import screen
+from jobs.cluster.asking import whom
 from jobs.cluster.collect_files import job_logs, logs_of
 from jobs.cluster.collect_log import read_tail
 from jobs.cluster.collect_read import read_sweep
 from jobs.cluster.collect_select import Selection, select
 from jobs.cluster.command_line import Call
-from jobs.cluster.local import has_sbatch
 from jobs.cluster.plan import runs_dir
-from jobs.cluster.states import ask_states
 from jobs.cluster.survey import Row, Survey, survey
 from jobs.errors import UsageError
 from jobs.files import open_regular
@@ -38,7 +37,7 @@ def selected(config: Places, call: Call) -> list[Selection]:
 
 def look(selections: Sequence[Selection]) -> Survey:
     """Surveys sweeps and jobs, asking SLURM where there is one."""
-    return survey(selections, ask_states if has_sbatch() else None)
+    return survey(selections, whom())
 
 
 def status(config: Status, call: Call) -> int:

@@ -144,3 +144,32 @@ def test_the_page_links_the_reports_that_are_here_and_says_when_both_sides_ran(
     assert f"Second: {second}, ran 2025-11-06 07:59 to 2025-11-06 08:00 UTC." in text
     other = (folder / f"{first}--good" / "compare.html").read_text(encoding="utf-8")
     assert "Third: baseline/good, ran 2025-11-01 07:59 to 2025-11-01 08:00 UTC." in other
+
+
+def test_every_verb_knows_of_a_job_what_the_scheduler_says(
+    launcher: Launcher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    swept(launcher, seed=5)
+    waiting = FakeSweep.plan(launcher.runs_dir, [asked(gpu="gb300", shape__seq_len=4096)])
+    waiting.submit("100", ["p-0000"], array=False)
+    name = waiting.ledger.sweep_id
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    said = {
+        "sbatch": "exit 1",
+        "squeue": f"echo '100|N/A|100|CANCELLED|0|0:00||None|{name}.0|{name}|'",
+        "sacct": f"echo '100|100|CANCELLED by 7|0:0|0|None assigned|None|{name}.0'",
+    }
+    for program, text in said.items():
+        (programs / program).write_text(f"#!/bin/sh\n{text}\n")
+        (programs / program).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}:/usr/bin:/bin")
+    assert "ERROR" in launcher("status", name).out
+    for word in (name, "100"):
+        result = launcher("compare", "105", word)
+        assert "ERROR cancelled" in " ".join(result.out.split()), result.out
+        assert "no scheduler to ask" not in result.out
+        assert result.code == 1
+    (programs / "squeue").write_text("#!/bin/sh\necho 'Unable to contact' >&2\nexit 1\n")
+    assert "Note: squeue does not answer" in launcher("compare", "105", name).out
+    assert launcher("collect", name).code == 1
