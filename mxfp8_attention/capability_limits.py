@@ -187,7 +187,15 @@ def shape_refusal(shape: Shape, recipe: Recipe) -> str | None:
     """
     attention = attention_is_quantized(recipe)
     if recipe.name is RecipeName.mxfp8:
-        checks = [
+        # Attention's rules first: where they hold, those of the blocks hold for the products.
+        checks = []
+        if attention:
+            checks += [
+                ("head_dim_nope + head_dim_rope", shape.head_dim_qk, MXFP8_BLOCK, "attention"),
+                ("shape.head_dim_v", shape.head_dim_v, MXFP8_BLOCK, "MXFP8 attention"),
+                ("shape.seq_len", shape.seq_len, MXFP8_ATTENTION_TOKENS, "MXFP8 attention"),
+            ]
+        checks += [
             ("shape.hidden", shape.hidden, MXFP8_BLOCK, "MXFP8 blocks"),
             ("shape.batch * shape.seq_len", shape.tokens, MXFP8_BLOCK, "MXFP8 blocks"),
             ("heads' total width of v", shape.num_heads * shape.head_dim_v, MXFP8_BLOCK, "blocks"),
@@ -198,12 +206,6 @@ def shape_refusal(shape: Shape, recipe: Recipe) -> str | None:
                 "MXFP8 blocks",
             ),
         ]
-        if attention:
-            checks += [
-                ("head_dim_nope + head_dim_rope", shape.head_dim_qk, MXFP8_BLOCK, "attention"),
-                ("shape.head_dim_v", shape.head_dim_v, MXFP8_BLOCK, "MXFP8 attention"),
-                ("shape.seq_len", shape.seq_len, MXFP8_ATTENTION_TOKENS, "MXFP8 attention"),
-            ]
     elif recipe.name is RecipeName.bf16:
         checks = []
     else:

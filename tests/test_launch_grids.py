@@ -77,6 +77,38 @@ def test_a_fixed_value_of_no_axis_leaves_the_default_grid(swept: Swept) -> None:
     assert {point.config["shape"]["seq_len"] for point in swept.launcher.ledger().plan()} == {256}
 
 
+ADDED = "grid=smoke adds {}; for the named point alone: grid=none"
+
+
+@pytest.mark.parametrize("verb", ["plan", "sweep"])
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["shape.seq_len=256"], ADDED.format("recipe=bf16,mxfp8 shape.projection=fused,split")),
+        (["recipe=mxfp8"], ADDED.format("shape.projection=fused,split")),
+        ([], None),
+        (["launch.retries=1"], None),
+        (["shape.seq_len=256,384"], None),
+        (["shape.seq_len=256", "grid=smoke"], None),
+        (["shape.seq_len=256", "grid=none"], None),
+    ],
+)
+def test_what_the_default_grid_adds_to_a_named_point_is_told_first(
+    launcher: Launcher, tmp_path: Path, verb: str, words: list[str], told: str | None
+) -> None:
+    result = launcher(verb, *words, f"cluster.python={install(tmp_path)}")
+    assert (result.code, result.err) == (0, "")
+    assert (result.out.splitlines()[0] == told) == (told is not None)
+    assert ("adds" in result.out) == (told is not None)
+
+
+def test_a_plan_with_nothing_to_run_names_no_sweep(launcher: Launcher) -> None:
+    result = launcher("plan", "grid=none", "shape.seq_len=100")
+    assert result.code == 0
+    assert "1 point: 0 to run, 1 known to be unsupported; nothing was started." in result.out
+    assert "Next:" not in result.out
+
+
 def test_grid_none_is_one_point(swept: Swept) -> None:
     assert swept("sweep", "grid=none") == [{}]
 

@@ -81,7 +81,10 @@ def test_the_exit_code_tells_the_outcomes(
             "backend=te",
             "backend=te needs a CUDA GPU, got gpu=cpu; name the GPU (gpu=gb300) or use",
         ),
-        ("shape.seq_len=100", "shape.batch * shape.seq_len must be a multiple of 32 for MXFP8 bl"),
+        (
+            "shape.seq_len=100",
+            "shape.seq_len must be a multiple of 128 for MXFP8 attention, got 100",
+        ),
     ],
 )
 def test_what_cannot_run_here_is_unsupported_with_its_reason_and_not_started(

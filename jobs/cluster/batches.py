@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -13,9 +13,44 @@ from jobs.cluster.fit import Need, complete, max_submit, over_limits
 from jobs.cluster.ledger import PlannedPoint
 from jobs.cluster.limits import ClusterLimits
 from jobs.cluster.plan import point_of, site_of
-from jobs.cluster.resources import Resources, resource_problems, resources_of
+from jobs.cluster.resources import BY_CPU_OR_GPU, Resources, resource_problems, resources_of
 from jobs.cluster.script import Submission
 from jobs.errors import UsageError
+
+FAR_OVER = 2.0
+"""An estimate this many times over a limit warns: the points will hardly end within it."""
+
+
+@dataclass(frozen=True)
+class Capped:
+    """An estimate that was cut to what the partition allows.
+
+    Attributes:
+        key: The key that was estimated.
+        most: What the partition allows.
+        estimated: What was estimated.
+        remedy: What else would help.
+    """
+
+    key: str
+    most: float
+    estimated: float
+    remedy: str = ""
+
+    @property
+    def far(self) -> bool:
+        """Whether the points will hardly do with what they get."""
+        return self.estimated >= FAR_OVER * self.most
+
+    def __str__(self) -> str:
+        return (
+            f"{self.key}={_figure(self.most)}: the partition allows no more, "
+            f"{_figure(self.estimated)} were estimated{self.remedy}"
+        )
+
+
+def _figure(value: float) -> str:
+    return str(value) if isinstance(value, int) else f"{value:.1f}"
 
 
 @dataclass(frozen=True)
@@ -46,10 +81,12 @@ class Batches:
     Attributes:
         batches: In the order of their first points.
         notes: What was chosen for the user, worth a line.
+        warnings: What was estimated far over what the points get.
     """
 
     batches: tuple[Batch, ...]
     notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
     @property
     def jobs(self) -> int:
@@ -88,13 +125,15 @@ def make_batches(points: Sequence[PlannedPoint], limits: ClusterLimits | None) -
     made = [_batch(group, limits) for group in groups.values()]
     merged: dict[tuple[Resources, str], Batch] = {}
     notes: dict[str, None] = {}
-    for batch, said in made:
-        notes.update(dict.fromkeys(said))
+    warnings: dict[str, None] = {}
+    for batch, said, capped in made:
+        notes.update(dict.fromkeys([*said, *(str(one) for one in capped if not one.far)]))
+        warnings.update(dict.fromkeys(str(one) for one in capped if one.far))
         # GPUs that are asked for alike share an array.
         key = (batch.resources, repr((batch.cluster, batch.launch)))
         known = merged.get(key)
         merged[key] = batch if known is None else _together(known, batch)
-    batches = Batches(tuple(merged.values()), tuple(notes))
+    batches = Batches(tuple(merged.values()), tuple(notes), tuple(warnings))
     problems = dict.fromkeys(
         problem
         for batch in batches.batches
@@ -109,12 +148,15 @@ def make_batches(points: Sequence[PlannedPoint], limits: ClusterLimits | None) -
     return batches
 
 
-def _batch(group: list[PlannedPoint], limits: ClusterLimits | None) -> tuple[Batch, list[str]]:
+def _batch(
+    group: list[PlannedPoint], limits: ClusterLimits | None
+) -> tuple[Batch, list[str], list[Capped]]:
     cluster, launch = site_of(group[0])
     points = {point.point_id: point_of(point) for point in group}
     gpu = next(iter(points.values())).gpu
     memory = max(memory_mib(point) for point in points.values())
     resources, notes = complete(resources_of(gpu, cluster, launch), gpu, memory, limits)
+    capped = list(_memory_capped(resources, cluster, launch, memory))
     ids = list(points)
     size = launch.points_per_job
     slots = tuple(tuple(ids[i : i + size]) for i in range(0, len(ids), size))
@@ -124,15 +166,21 @@ def _batch(group: list[PlannedPoint], limits: ClusterLimits | None) -> tuple[Bat
         most = _longest(resources, limits)
         if most is not None and time_min > most:
             fewer = "; fewer launch.points_per_job need less" if size > 1 else ""
-            notes.append(
-                f"launch.time_min={most}: the partition allows no more, "
-                f"{time_min} were estimated{fewer}"
-            )
+            capped.append(Capped("launch.time_min", most, time_min, fewer))
             time_min = most
     else:
         time_min = launch.time_min
     expected = sum(point_time_s(point) for point in points.values())
-    return Batch(resources, cluster, launch, slots, time_min, expected), notes
+    return Batch(resources, cluster, launch, slots, time_min, expected), notes, capped
+
+
+def _memory_capped(
+    resources: Resources, cluster: Cluster, launch: Launch, estimated_mib: int
+) -> Iterator[Capped]:
+    given = launch.memory_gib is not None or BY_CPU_OR_GPU & set(cluster.sbatch)
+    got_mib = resources.memory_mib
+    if not given and got_mib is not None and got_mib < estimated_mib:
+        yield Capped("launch.memory_gib", got_mib / 1024, estimated_mib / 1024)
 
 
 def _longest(resources: Resources, limits: ClusterLimits | None) -> int | None:

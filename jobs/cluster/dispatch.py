@@ -49,6 +49,8 @@ def submit_batches(
     """
     for note in [*batches.notes, *unused_variables()]:
         screen.say(screen.console(), f"Note: {note}")
+    for warning in batches.warnings:
+        screen.say(screen.console(), f"Warning: {warning}")
     done: list[Submitted] = []
     submissions = cut(batches, ledger.root, limits, lambda: next_number(ledger))
     for one in submit_all(ledger, submissions, lock, limits.name):

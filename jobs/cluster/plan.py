@@ -42,6 +42,7 @@ class Plan:
     points: tuple[PlannedPoint, ...]
     config: Run
     source: Source
+    note: str | None = None  # what the user should know of these points before they start
 
     @property
     def runnable(self) -> tuple[PlannedPoint, ...]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import itertools
 import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
 
 from jobs.cluster import screen
-from jobs.cluster.batches import cut, make_batches
+from jobs.cluster.batches import Batch, Batches, cut, make_batches
 from jobs.cluster.commands import call as call_slurm
 from jobs.cluster.commands import unused_variables
 from jobs.cluster.limits import ClusterLimits, ask_limits
@@ -22,15 +24,31 @@ from jobs.errors import SubmissionError
 from jobs.text import counted
 
 
-def show_plan(made: Plan, out: Console) -> int:
-    """Shows what `sweep` would submit: scripts, arrays, hours, and what SLURM says of each.
+@dataclass(frozen=True)
+class Requests:
+    """What `sweep` would submit, once it is known that the cluster would take it.
+
+    Attributes:
+        batches: The points by what they ask for.
+        submissions: The arrays.
+        scripts: A script for each.
+        trouble: Why the cluster could not be asked for its limits.
+    """
+
+    batches: Batches
+    submissions: Sequence[tuple[Submission, Batch]]
+    scripts: Sequence[str]
+    trouble: str | None
+
+
+def make_requests(made: Plan) -> Requests:
+    """Makes what `sweep` would submit; nothing is shown yet, for a refusal stands alone.
 
     Args:
         made: The plan.
-        out: Where it is shown.
 
     Returns:
-        0; a cluster that cannot be asked is told, and the scripts are shown without its limits.
+        The requests, without limits where the cluster cannot be asked.
 
     Raises:
         UsageError: A request that the cluster would never run.
@@ -41,13 +59,24 @@ def show_plan(made: Plan, out: Console) -> int:
         refuse_hopeless(batches)
     sweep = runs_dir(made.config) / "s-<time>-<random>"
     submissions = cut(batches, sweep, limits, itertools.count().__next__)
+    return Requests(batches, submissions, scripts(submissions), trouble)
+
+
+def show_requests(requests: Requests, out: Console) -> None:
+    """Shows scripts, arrays, hours, and what SLURM says of each.
+
+    Args:
+        requests: What `sweep` would submit.
+        out: Where it is shown.
+    """
+    batches, submissions = requests.batches, requests.submissions
     refusals: dict[str, str] = {}
-    for (submission, _), script in zip(submissions, scripts(submissions), strict=True):
+    for (submission, _), script in zip(submissions, requests.scripts, strict=True):
         waits = f", after submission {submission.number - 1} has ended" if submission.waits else ""
         jobs = counted(len(submission.tasks), "job")
         out.rule(f"submission {submission.number}: {jobs}{waits}", align="left")
         screen.say(out, screen.harmless(script))
-        if limits is not None:
+        if requests.trouble is None:
             said, error = _test_only(script)
             screen.say(out, f"sbatch --test-only: {said}")
             if error is not None:
@@ -64,11 +93,10 @@ def show_plan(made: Plan, out: Console) -> int:
             str(submission.time_min),
         )
     show_table(out, shown)
-    notes = [*batches.notes, *unused_variables(), *filter(None, [trouble]), *refusals.values()]
-    for note in notes:
+    trouble = filter(None, [requests.trouble])
+    for note in [*batches.notes, *unused_variables(), *trouble, *refusals.values()]:
         screen.say(out, f"Note: {note}")
     screen.say(out, f"Expected: {batches.hours:.2f} job hours, {batches.gpu_hours:.2f} GPU hours")
-    return 0
 
 
 def _limits_or_reason() -> tuple[ClusterLimits | None, str | None]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from conf.choices import Scheduler
 from conf.verbs import Run
 from jobs.cluster import screen
+from jobs.cluster.added_axes import added_axes
 from jobs.cluster.ask import Ask
 from jobs.cluster.collect_points import outcome_code
 from jobs.cluster.command_line import Call, pasted
@@ -28,38 +30,46 @@ if TYPE_CHECKING:
 
 def run(asks: Sequence[Ask], call: Call) -> int:
     """Runs one point and shows its record; several points of a `--multirun` are a sweep."""
-    return start(_planned(asks), call)
+    return start(_planned(asks, call), call)
 
 
 def sweep(asks: Sequence[Ask], call: Call) -> int:
     """Runs every point, one after another here, or submits them."""
-    return start(_planned(asks), call)
+    return start(_planned(asks, call), call)
 
 
-def _planned(asks: Sequence[Ask]) -> Plan:
+def _planned(asks: Sequence[Ask], call: Call) -> Plan:
     with nothing_started_told():
-        return make_plan(asks)
+        return dataclasses.replace(make_plan(asks), note=added_axes(asks, call))
 
 
 def plan(asks: Sequence[Ask], call: Call) -> int:
     """Shows what `sweep` would do, and does nothing."""
-    made = make_plan(asks)
+    made = _planned(asks, call)
     out = screen.console()
+    requests = None
+    if made.config.cluster.scheduler is Scheduler.slurm and made.runnable:
+        from jobs.cluster.show_plan import make_requests, show_requests
+
+        requests = make_requests(made)
+    if made.note:
+        screen.say(out, made.note)
     shown = screen.table("Plan", "point", "what", "runs?")
     for point in made.points:
         runs = "yes" if point.unsupported is None else f"UNSUPPORTED: {point.unsupported}"
         shown.add_row(point.point_id, screen.label(point), runs)
     show_table(out, shown)
     screen.say(out, screen.common(made.points))
-    if made.config.cluster.scheduler is Scheduler.slurm and made.runnable:
-        from jobs.cluster.show_plan import show_plan
-
-        show_plan(made, out)
+    if requests is not None:
+        show_requests(requests, out)
     out.print(
         f"{counted(len(made.points), 'point')}: {len(made.runnable)} to run, "
         f"{len(made.unsupported)} known to be unsupported; nothing was started."
     )
-    screen.say(out, "Next: " + call.command.replace(" plan", " sweep", 1))
+    for warning in requests.batches.warnings if requests is not None else ():
+        screen.say(out, f"Warning: {warning}")
+    if made.runnable:
+        screen.say(out, "Next: " + call.command.replace(" plan", " sweep", 1))
     return 0
 
 
@@ -80,6 +90,8 @@ def run_here(made: Plan, ledger: Ledger, call: Call) -> int:
     """Runs a plan whose ledger is written, one point after another; the exit code."""
     config: Run = made.config
     out = screen.console()
+    if made.note:
+        screen.say(out, made.note)
     single = len(made.points) == 1
     total, begun = len(made.points), 0
 
@@ -99,7 +111,7 @@ def run_here(made: Plan, ledger: Ledger, call: Call) -> int:
             ended = run_plan(made, ledger, follow, tick)
     except KeyboardInterrupt:
         screen.say(out, "Interrupted: the running point is recorded as cancelled.")
-        _show_left(total - begun, ledger, call, out)
+        _show_resume(total - begun, ledger, call, out)
         _show_next(ledger, call, out)
         raise
     if not single:
@@ -110,11 +122,10 @@ def run_here(made: Plan, ledger: Ledger, call: Call) -> int:
     return outcome_code(states, allow_unsupported=config.allow_unsupported)
 
 
-def _show_left(count: int, ledger: Ledger, call: Call, out: Console) -> None:
-    if count:
-        words = counted(count, "point was", "points were")
-        resume = f"python launch.py resume {ledger.sweep_id}{call.places}"
-        screen.say(out, f"{words} not started; to go on: {resume}")
+def _show_resume(left: int, ledger: Ledger, call: Call, out: Console) -> None:
+    words = f"{counted(left, 'point was', 'points were')} not started; to go on" if left else ""
+    resume = f"python launch.py resume {ledger.sweep_id}{call.places}"
+    screen.say(out, f"{words or 'To run it again'}: {resume}")
 
 
 def _show_next(ledger: Ledger, call: Call, out: Console) -> None:

@@ -68,6 +68,8 @@ def submit(made: Plan, call: Call, limits: ClusterLimits) -> tuple[Ledger, list[
         except BaseException:  # nothing was submitted: nothing stays
             forget(ledger)
             raise
+    if made.note:
+        screen.say(screen.console(), made.note)
     with submitting(ledger) as lock, cut_short_told(ledger, call.places, new=True):
         for point in made.unsupported:
             record_unsupported(point, ledger)

@@ -104,6 +104,18 @@ def test_every_limit_says_where_it_is_written() -> None:
             point(MxFp8Recipe(), replace(DSV3, head_dim_v=80)),
             "head_dim_v must be a multiple of 32",
         ),
+        (
+            point(MxFp8Recipe(), replace(DSV3, seq_len=100)),
+            "shape.seq_len must be a multiple of 128 for MXFP8 attention, got 100",
+        ),
+        (
+            point(MxFp8Recipe(fp8_dpa=False), replace(DSV3, seq_len=100)),
+            "shape.batch * shape.seq_len must be a multiple of 32",
+        ),
+        (
+            point(MxFp8Recipe(), replace(DSV3, num_heads=3, head_dim_v=40)),
+            "shape.head_dim_v must be a multiple of 32 for MXFP8 attention, got 40",
+        ),
         (point(Bf16Recipe(), replace(DSV3, seq_len=4097)), None),
         (point(Fp8CurrentRecipe(), replace(DSV3, seq_len=4104)), "must be a multiple of 16"),
         (point(MxFp8Recipe(), replace(DSV3, qkv_format=QkvFormat.thd)), "qkv_format must be sbhd"),

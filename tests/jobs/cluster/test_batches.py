@@ -108,10 +108,33 @@ def test_an_estimate_of_time_is_cut_to_the_partition() -> None:
     points = planned([point(128 * i) for i in range(1, 90)], SITE, Launch("d", points_per_job=99))
     made = make_batches(points, LIMITS)
     assert made.batches[0].time_min == 60
-    (note,) = made.notes
+    assert made.notes == ()
+    (note,) = made.warnings
     assert note.startswith("launch.time_min=60: the partition allows no more, ")
     estimated = make_batches(points, None).batches[0].time_min
     assert f"{estimated} were estimated; fewer launch.points_per_job need less" in note
+
+
+@pytest.mark.parametrize(("limit_s", "far"), [(3480, False), (3540, False), (7080, True)])
+def test_an_estimate_far_over_the_limit_is_a_warning(limit_s: int, far: bool) -> None:
+    made = make_batches(planned([point()], SITE, Launch("d", point_time_limit_s=limit_s)), LIMITS)
+    assert bool(made.warnings) == far
+    assert bool(made.notes) == (limit_s == 3540)
+
+
+def test_an_estimate_of_memory_is_cut_to_the_partition_and_told() -> None:
+    kind = NodeKind(4, 64, 1024, {}, (), "idle")
+    small = replace(LIMITS, partitions={"all": Partition("all", True, True, kinds=(kind,))})
+    huge = planned([point(65536)], SITE, Launch("d"))
+    made = make_batches(huge, small)
+    assert made.batches[0].resources.memory_mib == 1024
+    estimated = memory_mib(point(65536)) / 1024
+    told = f"launch.memory_gib=1.0: the partition allows no more, {estimated:.1f} were estimated"
+    assert made.warnings == (told,)
+    given = make_batches(planned([point(65536)], SITE, Launch("d", memory_gib=1)), small)
+    by_cpu = replace(SITE, sbatch={"mem-per-cpu": "1G"})
+    other = make_batches(planned([point(65536)], by_cpu, Launch("d")), small)
+    assert given.warnings == other.warnings == ()
 
 
 def test_more_work_is_expected_to_take_longer_and_more_memory() -> None:

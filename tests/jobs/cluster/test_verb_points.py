@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from jobs.cluster import verb_points
+from jobs.cluster import show_plan, verb_points
 from jobs.cluster.ledger import Ledger, PlannedPoint
+from jobs.cluster.limits import ClusterLimits, NodeKind, Partition
 from jobs.cluster.plan import Plan
 from jobs.record import Record
 from tests.fake_node import install
@@ -18,7 +20,7 @@ from tests.launcher import Launcher
 def test_plan_shows_every_point_and_the_command_that_runs_them(launcher: Launcher) -> None:
     result = launcher("plan", "shape.seq_len=128,256,100")
     assert result.code == 0
-    assert "shape.seq_len=100   UNSUPPORTED: shape.batch * shape.seq_len must be" in result.out
+    assert "shape.seq_len=100   UNSUPPORTED: shape.seq_len must be a multiple of 128" in result.out
     last = result.out.splitlines()[-1]
     assert last.startswith("Next: python launch.py sweep shape.seq_len=128,256,100 runs_dir=")
     assert not launcher.runs_dir.exists()
@@ -79,6 +81,57 @@ def test_ctrl_c_says_where_the_records_lie(
         f"4 points were not started; to go on: python launch.py resume {resumed}",
         f"Records: {launcher.ledger().root}",
     ]
+
+
+def test_ctrl_c_in_the_last_point_names_resume(
+    launcher: Launcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run_plan(made: Plan, _: Ledger, follow: Callable[[PlannedPoint, None], None]) -> None:
+        follow(made.points[0], None)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(verb_points, "run_plan", run_plan)
+    result = launcher("run")
+    assert (result.code, result.err) == (130, "")
+    ids = f"{launcher.ledger().sweep_id} runs_dir={launcher.runs_dir}"
+    assert f"\nTo run it again: python launch.py resume {ids}" in result.out
+
+
+@pytest.mark.parametrize("far", [False, True])
+def test_a_plan_warns_last_of_an_estimate_far_over_the_limit(
+    launcher: Launcher, monkeypatch: pytest.MonkeyPatch, far: bool
+) -> None:
+    memory = 1000 if not far else 500
+    kind = NodeKind(1, 4, memory, {}, (), "idle")
+    parts = {"all": Partition("all", True, True, kinds=(kind,))}
+    limits = ClusterLimits("lab", "24.11", 100, 100, parts)
+    monkeypatch.setattr(show_plan, "ask_limits", lambda: limits)
+    monkeypatch.setattr(show_plan, "_test_only", lambda script: ("fine", None))
+    result = launcher("plan", "cluster=slurm", "grid=none")
+    assert (result.code, result.err) == (0, "")
+    lines = result.out.splitlines()
+    capped = f"launch.memory_gib={memory / 1024:.1f}: the partition allows no more, "
+    (told,) = (number for number, line in enumerate(lines) if capped in line)
+    assert lines[told].startswith("Warning: " if far else "Note: ")
+    assert lines[told + 1].startswith("Next: ") == far
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("cluster.partition=nope", "cluster.partition must be one of all, got 'nope'"),
+        ("launch.memory_gib=64", "launch.memory_gib must be at most 0.98 in partition all, got"),
+    ],
+)
+def test_a_plan_that_the_cluster_would_refuse_is_the_refusal_alone(
+    launcher: Launcher, monkeypatch: pytest.MonkeyPatch, words: str, told: str
+) -> None:
+    kind = NodeKind(1, 4, 1000, {}, (), "idle")
+    parts = {"all": Partition("all", True, True, kinds=(kind,))}
+    limits = ClusterLimits("lab", "24.11", 100, 100, parts)
+    monkeypatch.setattr(show_plan, "ask_limits", lambda: limits)
+    refused = launcher("plan", "cluster=slurm", "shape.seq_len=128", words).refusal()
+    assert refused.startswith(told)
 
 
 def _interrupted(*_words: object, **_about: object) -> None:
