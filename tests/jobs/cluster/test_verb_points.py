@@ -51,7 +51,7 @@ def test_the_plan_is_written_before_the_first_point_starts(
 ) -> None:
     seen: list[int] = []
 
-    def run_plan(made: Plan, ledger: Ledger, _: object) -> list[tuple[PlannedPoint, Record]]:
+    def run_plan(made: Plan, ledger: Ledger, *_: object) -> list[tuple[PlannedPoint, Record]]:
         assert ledger.plan() == list(made.points)
         assert ledger.info().command.startswith("python launch.py sweep shape.seq_len=128,256 ")
         assert all(ledger.point_file(point.point_id).is_file() for point in made.points)
@@ -86,7 +86,9 @@ def test_ctrl_c_says_where_the_records_lie(
 def test_ctrl_c_in_the_last_point_names_resume(
     launcher: Launcher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def run_plan(made: Plan, _: Ledger, follow: Callable[[PlannedPoint, None], None]) -> None:
+    def run_plan(
+        made: Plan, _: Ledger, follow: Callable[[PlannedPoint, None], None], *_rest: object
+    ) -> None:
         follow(made.points[0], None)
         raise KeyboardInterrupt
 
