@@ -55,7 +55,7 @@ def metrics(record: Record) -> dict[str, Metric]:
         Metrics by name: none for emulated arms, whose time says nothing.
     """
     benchmark = record.benchmark
-    if benchmark is None or any(arm.emulated for arm in benchmark.arms):
+    if benchmark is None or is_emulated(record):
         return {}
     timings = {
         (name, direction): getattr(arm, direction)
@@ -88,6 +88,17 @@ def metrics(record: Record) -> dict[str, Metric]:
         if speedup is not None:
             found[name] = Metric(name, "x", False, speedup, guessed)
     return found
+
+
+def is_emulated(record: Record | None) -> bool:
+    """Whether a record holds times that nothing is made of: they say nothing of hardware."""
+    result = record.benchmark if record else None
+    return result is not None and any(arm.emulated for arm in result.arms)
+
+
+def emulated_text(what: str) -> str:
+    """That such times are left out; `what` is what others are, like `compared`."""
+    return f"Times of emulated arms are not {what}: they say nothing of hardware."
 
 
 def assumed(value: float) -> Sample | None:

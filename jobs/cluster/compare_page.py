@@ -10,6 +10,7 @@ from jobs.cluster.compare_rows import (
     MARKS,
     ORDER,
     Row,
+    figures,
     headline,
     lost,
     next_step,
@@ -60,7 +61,7 @@ def page(comparison: Comparison, place: Path | None = None) -> str:
         next_step=next_step(comparison),
         not_compared=not_compared(comparison),
         repeated_text=repeated_text,
-        sources=sources(comparison),
+        sources=[*figures(comparison), *sources(comparison)],
         confidence=f"{100 * CONFIDENCE:.0f} %",
     )
 
@@ -86,8 +87,11 @@ def _ran(side: Side) -> str:
 
 
 def _gauge(row: Row) -> tuple[float, float, float] | None:
-    """Start, length and middle of a row's interval in percent of a scale from -10 to +10 %."""
-    if row.ratio is None or row.low is None or row.high is None:
+    """Start, length and middle of a row's interval in percent of a scale from -10 to +10 %.
+
+    None where there is no interval, as of errors: a dot alone would look like a narrow one.
+    """
+    if not row.interval or row.ratio is None or row.low is None or row.high is None:
         return None
     low, middle, high = (
         max(0.0, min(100.0, 50 + 500 * (ratio - 1))) for ratio in (row.low, row.ratio, row.high)

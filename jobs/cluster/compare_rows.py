@@ -13,6 +13,7 @@ from jobs.cluster import report_text as show
 from jobs.cluster.collect_points import CollectedPoint
 from jobs.cluster.compare import ComparedPoint, Comparison
 from jobs.cluster.compare_match import Unmatched
+from jobs.cluster.compare_metrics import emulated_text, is_emulated
 from jobs.cluster.compare_verdict import Judged, Verdict
 from jobs.text import counted
 
@@ -124,6 +125,20 @@ def sources(comparison: Comparison) -> list[str]:
                 words = [point.command or "", *notes]
                 lines[f"{point.note}: {'; '.join(word for word in words if word)}"] = None
     return list(lines)
+
+
+def figures(comparison: Comparison) -> list[str]:
+    """What the shown figures are, and which are left out."""
+    pairs = [one.pair for one in comparison.points]
+    lines = []
+    if any(is_emulated(point.record) for pair in pairs for point in (pair.first, pair.second)):
+        lines.append(emulated_text("compared"))
+    if any(judged.unit for one in comparison.points for judged in one.judged):
+        lines.append(
+            "Times and speedups are trimmed means over blocks; a report shows its record's own "
+            "statistic."
+        )
+    return lines
 
 
 def repeated_text(count: int) -> str:

@@ -16,6 +16,7 @@ from jobs.cluster.compare_rows import (
     MARKS,
     Row,
     as_json,
+    figures,
     headline,
     lost,
     next_step,
@@ -69,7 +70,7 @@ def show(comparison: Comparison, out: Console, *, every: bool = False) -> None:
         out.print(f"All points: {shared}", markup=False)
     if not every and len(told) > _MOST_ROWS:
         out.print(f"... and {len(told) - _MOST_ROWS} more", markup=False)
-    for line in sources(comparison):
+    for line in [*figures(comparison), *sources(comparison)]:
         screen.say(out, screen.harmless(line))
     _show_differences(comparison, out)
     for side, unmatched in _sides(comparison):
@@ -186,7 +187,7 @@ def markdown(comparison: Comparison) -> str:
         ]
     if len(told) > _MOST_ROWS:
         lines += [f"... and {len(told) - _MOST_ROWS} more.", ""]
-    lines += [f"{cell(line)}\n" for line in sources(comparison)]
+    lines += [f"{cell(line)}\n" for line in [*figures(comparison), *sources(comparison)]]
     if comparison.differences:
         lines += [f"| may explain it | {before} | {after} | points |", "|---|---|---|---|"]
         lines += [

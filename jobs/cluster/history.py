@@ -19,7 +19,7 @@ from jobs.cluster.compare import ACCURACY_THRESHOLD, THRESHOLD
 from jobs.cluster.compare_accuracy import error_metrics
 from jobs.cluster.compare_load import moment
 from jobs.cluster.compare_match import asked_key, gpu_of
-from jobs.cluster.compare_metrics import Metric, metrics
+from jobs.cluster.compare_metrics import Metric, is_emulated, metrics
 from jobs.cluster.compare_provenance import Difference, differences
 from jobs.cluster.compare_stats import BETWEEN_RUNS, Sample, ratio
 from jobs.cluster.compare_verdict import CONFIDENCE, Verdict
@@ -118,13 +118,7 @@ def history(
 
 def holds_emulated(collections: Sequence[Collection]) -> bool:
     """Whether there are times that are not followed: those of emulated arms say nothing."""
-    return any(
-        arm.emulated
-        for collection in collections
-        for point in collection.points
-        if point.record is not None and point.record.benchmark is not None
-        for arm in point.record.benchmark.arms
-    )
+    return any(is_emulated(point.record) for one in collections for point in one.points)
 
 
 def why_nothing(collections: Sequence[Collection]) -> str:

@@ -15,6 +15,7 @@ from jobs.cluster.command_line import Call, pasted
 from jobs.cluster.compare import Rules, exit_code
 from jobs.cluster.compare import compare as judge
 from jobs.cluster.compare_load import load_side, stored_collections
+from jobs.cluster.compare_metrics import emulated_text
 from jobs.cluster.history import history as follow
 from jobs.cluster.history import holds_emulated, why_nothing
 from jobs.cluster.narrow import show_table
@@ -124,7 +125,7 @@ def history(config: verbs.History, call: Call) -> int:
         return 0
     history_show.show(series, out, every=config.every)
     if holds_emulated(found):
-        screen.say(out, "Times of emulated arms are not followed: they say nothing of hardware.")
+        screen.say(out, emulated_text("followed"))
     _written(lambda: [history_show.write_history(series, results / "history")], out)
     return 0
 

@@ -49,6 +49,25 @@ def test_the_screen_shows_what_changed_and_what_may_explain_it() -> None:
     assert text.rstrip().endswith("2 matched points: 2 SLOWER")
 
 
+def test_what_the_figures_are_and_which_are_left_out_is_told_everywhere() -> None:
+    left_out = "Times of emulated arms are not compared: they say nothing of hardware."
+    means = "Times and speedups are trimmed means over blocks; a report shows"
+    (emulated,) = compare([run(gpu="cpu"), run("second", gpu="cpu", seed=5)])
+    for found, told, untold in ((emulated, left_out, means), (slower(), means, left_out)):
+        for text in (printed(found), page(found).replace("&#39;", "'"), markdown(found)):
+            assert told in text
+            assert untold not in text
+
+
+def test_an_interval_is_drawn_only_where_there_is_one() -> None:
+    found = slower()
+    drawn = [row.metric for row in rows(found) if row.interval]
+    assert any(row.metric.startswith("error") and row.change for row in rows(found))
+    assert drawn
+    assert not any(metric.startswith("error") for metric in drawn)
+    assert page(found).count('<span class="change ') == len(drawn)
+
+
 def test_the_third_of_three_is_called_the_third() -> None:
     runs = [run(seed=10 * day, day=day, scale=1.04).points for day in (5, 6)]
     both = Collection("c", [point for points in runs for point in points])
