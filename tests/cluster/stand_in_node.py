@@ -42,8 +42,8 @@ FILLS_DISK = 37
 FILLS_DISK_AND_SPARE = 38
 LOCKS_FOLDER = 39
 SETS_CLOCK_BACK = 40
-FINDS_DISK_FULL = 42
 EATS_MEMORY_OF_ALL = 41
+FINDS_DISK_FULL = 43
 HANGS_ONCE = 60  # its first attempt hangs, the next one passes
 """Values of `shape.seed`, modulo 100: a sweep may name as many points as it likes."""
 
