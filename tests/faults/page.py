@@ -37,8 +37,8 @@ _HEAD = """# Faults, and what is told of each
 
 Every row is injected by a test and held to what stands here: the outcome or state of the point,
 the cause, words that are quoted, whether `launch.retries=1` submits the point again, and the exit
-code of the command that tells it. `make faults` runs all; `make test` runs those without a †. A row
-that needs a GPU is run there alone, and is not counted.
+code of the command that tells it. `make faults` runs all; `make test` runs those without a †.
+A row that needs a GPU is run there alone, and is not counted.
 This page is made from the tests: `python -m tests.faults.page`.
 """
 
