@@ -95,10 +95,8 @@ def show_record(record: Record, out: Console) -> None:
     if record.benchmark is not None:
         made = _speed(record.benchmark, recipe_label(record))
         show_table(out, made, ("tok/s", "of peak", "TFLOP/s"))
-        for line in perf_lines(record):
-            say(out, harmless(line))
-        for note in record.benchmark.notes:
-            prose(out, harmless(note))
+        for line in [*perf_lines(record), *record.benchmark.notes]:
+            prose(out, harmless(line))
         say(out, "")
     show_outcome(record, out)
 
