@@ -2,8 +2,8 @@
 
     python -m benchmarks.gpu_page
 
-Every figure on the page is read from `docs/results/h200.jsonl` and `h200_harness.json`; the words
-around them are here.
+Every figure on the page is read from `h200.jsonl`, `h200_harness.json` and `h200_rope.json` in
+`docs/results`; the words around them are here.
 """
 
 from __future__ import annotations
@@ -12,12 +12,14 @@ import json
 from pathlib import Path
 from typing import Any
 
+from benchmarks.gpu_machine import machine_table
 from benchmarks.gpu_plots import draw_all
 from benchmarks.gpu_records import Named, read_records
 from benchmarks.gpu_tables import (
     error_table,
     is_emulated,
     path_table,
+    rope_ms,
     shape_table,
     stage_table,
     table,
@@ -28,12 +30,17 @@ from jobs.record import Check, Outcome
 RESULTS = Path(__file__).resolve().parents[1] / "docs" / "results"
 
 
-def page(records: dict[str, Named], harness: dict[str, Any] | None) -> str:
+def page(
+    records: dict[str, Named],
+    harness: dict[str, Any] | None,
+    kernels: dict[str, Any] | None = None,
+) -> str:
     """The whole page.
 
     Args:
         records: By name.
         harness: What `benchmarks.harness` wrote, None where it did not run.
+        kernels: What `benchmarks.rope` wrote, None where it did not run.
 
     Returns:
         Markdown.
@@ -47,7 +54,7 @@ def page(records: dict[str, Named], harness: dict[str, Any] | None) -> str:
         "paired ratio. What needs Blackwell (MXFP8 in hardware, FP8 attention with head dims "
         "192/128) has **not yet run on such a GPU**: it is tested on constructed answers of the "
         "library, and the emulation says what errors to expect.",
-        _machine(named),
+        machine_table(named),
         "## Recipes at shape=dsv3",
         _recipes(_group(named, "dsv3 bf16", "dsv3 fp8", "dsv3 mxfp8", "hopper_fp8")),
         "## Errors against FP32",
@@ -58,12 +65,14 @@ def page(records: dict[str, Named], harness: dict[str, Any] | None) -> str:
         _harness(harness),
         "## RoPE eager, RoPE in Triton, and the emulation",
         path_table(_group(named, "dsv3 bf16, eager", "dsv3 bf16, triton", "dsv3 mxfp8, emulated")),
+        *_rope_words(records, kernels),
         "## Models and sequence lengths",
         shape_table([n for n in named if n.record.benchmark and not is_emulated(n)]),
         "![Speedup of FP8 in the linear layers](h200_speedup.svg)",
         "![Time against sequence length](h200_seq_len.svg)",
         "## Stage by stage",
-        "Each stage by itself; `sum` is their sum, `whole` the step measured in one piece.",
+        "Each stage by itself; `sum` is their sum, `whole` the step measured in one piece. `rope` "
+        "is another measure than that of `h200_rope.json`: see RoPE above.",
         stage_table([n for n in named if n.record.benchmark and not is_emulated(n)]),
         "![Stages of the recipe's arm](h200_stages.svg)",
         "## Two cuDNNs on one machine",
@@ -76,30 +85,6 @@ def page(records: dict[str, Named], harness: dict[str, Any] | None) -> str:
 
 def _group(named: list[Named], *starts: str) -> list[Named]:
     return [n for n in named if n.name.startswith(starts)]
-
-
-def _machine(named: list[Named]) -> str:
-    environment = named[0].record.environment
-    probe = next((n.record.probe for n in named if n.name == "probe"), None)
-    rows = [
-        ("GPU", f"{environment.gpu_name}, {environment.gpu_memory_gib:.0f} GiB, driver "
-         f"{environment.driver}"),
-        ("Software", f"torch {environment.torch}, CUDA {environment.cuda}, triton "
-         f"{environment.triton}, Transformer Engine {environment.transformer_engine}"),
-        ("cuDNN", f"PyTorch {environment.cudnn_torch}, Transformer Engine "
-         f"{environment.cudnn_transformer_engine}"),
-        ("Source", f"{environment.commit}{' and changes' if environment.dirty else ''}"),
-    ]  # fmt: skip
-    if probe is not None:
-        rows.append(
-            (
-                "Fingerprint",
-                f"copy {probe.copy_gb_per_s:.0f} GB/s, BF16 matrix product "
-                f"{probe.bf16_matmul_tflops:.0f} TFLOP/s, power limit "
-                f"{probe.power_limit_watt:.0f} W",
-            )
-        )
-    return table(("", ""), rows)
 
 
 def _recipes(named: list[Named]) -> str:
@@ -118,6 +103,36 @@ def _recipes(named: list[Named]) -> str:
         )
     header = ("point", "outcome", "fprop BF16 / recipe", "speedup", "bprop BF16 / recipe")
     return table((*header, "speedup", "attention that ran, or why not"), rows)
+
+
+def _rope_words(records: dict[str, Named], kernels: dict[str, Any] | None) -> list[str]:
+    """Why RoPE as a stage takes longer than its kernels by themselves."""
+    named = records.get("dsv3 bf16, triton RoPE")
+    if kernels is None or named is None:
+        return []
+    alone_ms = kernels["totals"]["fused, q out of place"]["ms"]
+    stage_ms = [rope_ms(named, "recipe", direction) for direction in ("fprop", "bprop")]
+    if None in stage_ms:
+        return []
+    both_ms = sum(ms for ms in stage_ms if ms is not None)
+    words = (
+        f"`h200_rope.json` has {alone_ms:.3f} ms for RoPE forward and backward at this shape, "
+        f"where the stage of the point with Triton took {both_ms:.3f} ms. Both are the Triton "
+        "kernels, the fused layout, Q out of place, and data that is not in the L2. That file "
+        "times the kernels alone, replayed as one CUDA graph. Here CUDA events stand around one "
+        "call through autograd: launches and allocations count, and in the backward pass what "
+        "joins the gradients of Q, K and V into one. `rope_kernel=auto`, which the other points "
+        "ask for, is Triton on a GPU."
+    )
+    short, long = (records.get(f"dsv3 s={length} fp8_current") for length in (1024, 8192))
+    short_ms, long_ms = (rope_ms(n, "recipe", "fprop") if n else None for n in (short, long))
+    if short_ms is not None and long_ms is not None and short_ms > long_ms:
+        words += (
+            f" Below, the stage took {short_ms:.3f} ms forward at s=1024 and {long_ms:.3f} ms at "
+            "s=8192, which has eight times the data: at short lengths such a figure is not the "
+            "kernels' time."
+        )
+    return [words]
 
 
 def _harness(harness: dict[str, Any] | None) -> str:
@@ -165,7 +180,8 @@ def main() -> None:
     records = read_records(RESULTS / "h200.jsonl")
     harness_path = RESULTS / "h200_harness.json"
     harness = json.loads(harness_path.read_text()) if harness_path.exists() else None
-    (RESULTS / "h200.md").write_text(page(records, harness), encoding="utf-8")
+    kernels = json.loads((RESULTS / "h200_rope.json").read_text())
+    (RESULTS / "h200.md").write_text(page(records, harness, kernels), encoding="utf-8")
     draw_all(records, RESULTS)
 
 

@@ -72,6 +72,14 @@ def error_table(named: list[Named]) -> str:
     return table(("point (recipe / BF16)", "tolerance", *_TENSORS), rows)
 
 
+def rope_ms(named: Named, arm: str, direction: str) -> float | None:
+    """RoPE's time as a stage of one arm, None where stages were not timed."""
+    stages = named.record.benchmark.stages if named.record.benchmark else []
+    wanted = (arm, "rope", direction)
+    found = (s.median_ms for s in stages if (s.arm, s.stage, s.direction) == wanted)
+    return next(found, None)
+
+
 def path_table(named: list[Named]) -> str:
     """Agreement with FP32 and times of each way to compute the same layer."""
 
@@ -80,10 +88,8 @@ def path_table(named: list[Named]) -> str:
         return "-" if error is None else f"{error.rel_l2:.2e}"
 
     def rope(n: Named, arm: str, direction: str) -> str:
-        stages = n.record.benchmark.stages if n.record.benchmark else []
-        wanted = (arm, "rope", direction)
-        found = (s.median_ms for s in stages if (s.arm, s.stage, s.direction) == wanted)
-        return next((f"{ms:.3f}" for ms in found), "-")
+        ms = rope_ms(n, arm, direction)
+        return "-" if ms is None else f"{ms:.3f}"
 
     rows = []
     for n in named:

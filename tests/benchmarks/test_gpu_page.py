@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.gpu_page import page
+from benchmarks.gpu_page import RESULTS, page
 from benchmarks.gpu_plots import draw_all
 from benchmarks.gpu_points import WANTED, compose
 from benchmarks.gpu_records import read_records
@@ -241,3 +241,35 @@ def test_the_same_records_give_the_same_plots(records: Path, tmp_path: Path) -> 
         drawn.append({path.name: path.read_bytes() for path in sorted(folder.iterdir())})
     assert drawn[0] == drawn[1]
     assert set(drawn[0]) == {"h200_speedup.svg", "h200_seq_len.svg", "h200_stages.svg"}
+
+
+def test_what_differs_between_records_is_counted(records: Path) -> None:
+    lines = [json.loads(line) for line in records.read_text().splitlines()]
+    lines[0]["record"]["environment"]["commit"] = "beef"
+    lines[1]["record"]["probe"] = {"bf16_matmul_tflops": 803.2, "copy_gb_per_s": 4285.0}
+    lines[3]["record"]["config"]["job"] = "probe"
+    lines[4]["record"]["probe"] = {"bf16_matmul_tflops": 761.0, "copy_gb_per_s": 4285.3}
+    records.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    text = page(read_records(records), None)
+    assert "| Source | beef (1 record); c0ffee (7 records) |" in text
+    told = "copy 4285 GB/s, BF16 matrix product 761 to 803 TFLOP/s (2 records)"
+    assert f"| Fingerprint of others | {told} |" in text
+
+
+def test_rope_is_told_apart_from_its_kernels(records: Path) -> None:
+    triton = json.loads(records.read_text().splitlines()[4]) | {"name": "dsv3 bf16, triton RoPE"}
+    with records.open("a") as handle:
+        handle.write(json.dumps(triton) + "\n")
+    kernels = {"totals": {"fused, q out of place": {"ms": 0.393}}}
+    text = page(read_records(records), None, kernels)
+    assert "has 0.393 ms for RoPE forward and backward" in text
+    assert "took 3.000 ms" in text
+    assert "at short lengths" not in text, "both lengths have the same time here"
+
+
+def test_the_committed_page_is_what_its_command_makes() -> None:
+    harness, kernels = (
+        json.loads((RESULTS / f"h200_{name}.json").read_text()) for name in ("harness", "rope")
+    )
+    made = page(read_records(RESULTS / "h200.jsonl"), harness, kernels)
+    assert made == (RESULTS / "h200.md").read_text()
