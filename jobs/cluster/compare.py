@@ -96,6 +96,7 @@ class Comparison:
         only_second: Points of the second without a partner.
         differences: Why they may differ: facts that are not the same.
         repeated: Points that were left out because a newer one was asked for the same.
+        command: What was typed, without `compare.ignore`; None: it was not.
     """
 
     sides: tuple[Side, Side]
@@ -105,6 +106,7 @@ class Comparison:
     only_second: list[Unmatched]
     differences: list[Difference]
     repeated: int
+    command: str | None = None
 
     @property
     def first(self) -> str:
@@ -137,12 +139,15 @@ class Comparison:
         return 3 if missing or Verdict.UNCLEAR in self.counts else 0
 
 
-def compare(collections: Sequence[Collection], rules: Rules | None = None) -> list[Comparison]:
+def compare(
+    collections: Sequence[Collection], rules: Rules | None = None, command: str | None = None
+) -> list[Comparison]:
     """Judges every further collection against the first.
 
     Args:
         collections: At least two; the first is what the others are compared with.
         rules: Thresholds, and what may differ.
+        command: What was typed, without `compare.ignore`; None: it was not.
 
     Returns:
         One comparison for each collection after the first.
@@ -156,7 +161,10 @@ def compare(collections: Sequence[Collection], rules: Rules | None = None) -> li
     _check_words(collections, rules)
     first = collections[0]
     return [
-        _compare(first, other, rules, (side_of(first, 0), side_of(other, place)))
+        replace(
+            _compare(first, other, rules, (side_of(first, 0), side_of(other, place))),
+            command=command,
+        )
         for place, other in enumerate(collections)
         if place
     ]

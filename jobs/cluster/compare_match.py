@@ -229,10 +229,10 @@ def _unmatched(
     if id(point) in apart:
         return Unmatched(point, apart[id(point)])
     if not point.config:
-        return Unmatched(point, "what was asked is not known: its plan is damaged")
+        return Unmatched(point, "what was asked is not known: the plan is damaged")
     keys = _differing(point, others)
     if not keys:
-        return Unmatched(point, "was not asked on the other side")
+        return Unmatched(point, "not asked on the other side")
     shown = ", ".join(
         f"{key} {mine} and {theirs}" for key, (mine, theirs) in list(keys.items())[:3]
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shlex
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -105,13 +106,15 @@ def not_compared(comparison: Comparison) -> list[str]:
 
 
 def next_step(comparison: Comparison) -> str:
-    """What would make the points match that nothing but a few keys keeps apart; empty: nothing."""
+    """The command that matches points which only a few keys keep apart; empty: there is none."""
     unmatched = [*comparison.only_first, *comparison.only_second]
     keys = dict.fromkeys(key for one in unmatched for key in one.keys)
     if comparison.points or not keys or any(not one.keys for one in unmatched):
         return ""
     ignored = ",".join(dict.fromkeys([*comparison.rules.ignore, *keys]))
-    return f"compare.ignore=[{ignored}] lets them differ"
+    names = shlex.join(side.title for side in comparison.sides)
+    typed = comparison.command or f"python launch.py compare {names}"
+    return f"{typed} {shlex.quote(f'compare.ignore=[{ignored}]')}"
 
 
 def sources(comparison: Comparison) -> list[str]:

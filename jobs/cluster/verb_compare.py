@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -47,7 +48,9 @@ def compare(config: verbs.Compare, call: Call) -> int:
         )
     rules = _rules(config.compare)
     out = screen.console()
-    found = judge(_sides(config, call, out), rules)
+    again = [word for word in call.overrides if not word.startswith("compare.ignore=")]
+    command = f"python launch.py compare {shlex.join([*call.ids, *again])}"
+    found = judge(_sides(config, call, out), rules, command)
     for comparison in found:
         compare_show.show(comparison, out, every=config.every)
     _written(lambda: compare_show.write_comparisons(found, results_dir(config) / "compare"), out)
@@ -112,12 +115,10 @@ def history(config: verbs.History, call: Call) -> int:
     results = results_dir(config)
     out = screen.console()
     found = _sides(config, call, out)
-    found = [one for one in found if one.points] or stored_collections(results)
+    if not call.ids:
+        found = stored_collections(results)
     if len(found) < 2:
-        raise UsageError(
-            f"history must have at least two collections, got {len(found)} in {results}; "
-            "make one: python launch.py collect latest"
-        )
+        raise UsageError(_too_few(call, len(found), results))
     rules = _rules(config.compare)
     series = follow(found, rules.threshold, rules.accuracy_threshold)
     if not series:
@@ -128,6 +129,19 @@ def history(config: verbs.History, call: Call) -> int:
         screen.say(out, emulated_text("followed"))
     _written(lambda: [history_show.write_history(series, results / "history")], out)
     return 0
+
+
+def _too_few(call: Call, found: int, results: Path) -> str:
+    """Why fewer than two collections have no history: of those given, or of those there are."""
+    if call.ids:
+        return (
+            f"history must be given at least two collections, got {call.ids[0]} alone; "
+            f"name more beside it, or none: then it follows every one in {results}"
+        )
+    return (
+        f"history must have at least two collections, got {found} in {results}; make them: "
+        "python launch.py collect SWEEP, for each sweep"
+    )
 
 
 def _sides(config: verbs.Places, call: Call, out: Console) -> list[Collection]:

@@ -129,9 +129,12 @@ def test_points_without_a_partner_for_one_reason_are_one_line() -> None:
     why = "the nearest on the other side differs in shape.seed 42 and 7"
     assert text.count("only in the first") == 1
     assert f"only in the first: 3 points: {why}: mxfp8" in text.replace("\n", " ")
-    assert "Next: compare.ignore=[shape.seed] lets them differ" in text
+    step = f"python launch.py compare {first.name} second 'compare.ignore=[shape.seed]'"
+    assert f"Next: {step}\n" in text
     assert markdown(found).count("- only in the first: 3 points: ") == 1
-    assert "compare.ignore=[shape.seed]" in page(found)
+    assert step.replace("'", "&#39;") in page(found)
+    (other,) = compare([run(lengths=tuple(range(n, n + 61))) for n in (1024, 2048)])
+    assert "only in the second: 61 points: not asked on the other side: " in printed(other)
 
 
 def test_the_review_block_is_a_table_of_what_is_not_the_same() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -110,6 +111,7 @@ def test_a_history_of_emulated_runs_follows_their_errors_alone(launcher: Launche
         ("baseline name=x", "baseline must be given ids and a name, got name=x without ids"),
         ("baseline 100 name=../x", "baseline must be letters"),
         ("history", "history must have at least two collections, got 0"),
+        ("history 100", "history must be given at least two collections, got 100 alone"),
     ],
 )
 def test_a_mistake_is_one_line(launcher: Launcher, words: str, told: str) -> None:
@@ -144,6 +146,21 @@ def test_the_page_links_the_reports_that_are_here_and_says_when_both_sides_ran(
     assert f"Second: {second}, ran 2025-11-06 07:59 to 2025-11-06 08:00 UTC." in text
     other = (folder / f"{first}--good" / "compare.html").read_text(encoding="utf-8")
     assert "Third: baseline/good, ran 2025-11-01 07:59 to 2025-11-01 08:00 UTC." in other
+
+
+def test_the_next_command_is_whole_and_works(launcher: Launcher) -> None:
+    swept(launcher), swept(launcher, seed=5)
+    kept = launcher.results_dir / "one.jsonl"
+    launcher.results_dir.mkdir()
+    config = asked(gpu="gb300", shape__seq_len=4096, shape__seed=7)
+    kept.write_text(record("p-0000", config).model_dump_json() + "\n")
+    result = launcher("compare", "100", str(kept), "compare.threshold=0.5")
+    (step,) = re.findall(r"^Next: python launch.py (.+)$", result.out, flags=re.M)
+    words = shlex.split(step)
+    assert "compare.threshold=0.5" in words
+    assert "1 matched point" in launcher(*words).out
+    told = launcher("history", str(kept)).refusal()
+    assert f"got {kept} alone; name more beside it, or none: " in told
 
 
 def test_every_verb_knows_of_a_job_what_the_scheduler_says(
