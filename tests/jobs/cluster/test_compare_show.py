@@ -175,12 +175,31 @@ def test_a_history_is_printed_with_its_changes_alone() -> None:
     assert "14 series, 4 of them changed" in text
 
 
+def test_a_column_that_says_nothing_is_left_out_of_the_page() -> None:
+    made = [run(f"run-{day}", lengths=(4096,), seed=100 * day, day=day) for day in (1, 2)]
+    steady = history_show.page(history(made))
+    assert ">Changes</th>" not in steady
+    quiet = compare([made[0], made[0]])[0]
+    assert not any(row.note for row in rows(quiet))
+    assert ">Note</th>" not in page(quiet)
+    noted = slower(with_state(run("second"), "ERROR", "crashed"))
+    assert ">Note</th>" in page(noted)
+
+
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("pages")
     (compared,) = write_comparisons([slower(driver=HOSTILE)], folder)
     made = [
-        run(f"run-{day}", lengths=(4096,), scale=1.05 if day > 4 else 1.0, seed=100 * day, day=day)
+        run(
+            f"run-{day}",
+            lengths=(4096,),
+            scale=1.05 if day > 4 else 1.0,
+            seed=100 * day,
+            day=day,
+            driver="x" * 300 if day > 4 else "580.1",
+            image="container " * 30 if day > 4 else None,
+        )
         for day in range(1, 8)
     ]
     return {"compare": compared, "history": history_show.write_history(history(made), folder)}
@@ -211,3 +230,25 @@ def test_the_pages_work_in_a_browser(
     for width in (320, 390, 1920):
         opened.set_viewport_size({"width": width, "height": 800})
         assert opened.evaluate("document.documentElement.scrollWidth") <= width
+
+
+@pytest.mark.browser
+@pytest.mark.xdist_group("browser")
+@pytest.mark.parametrize("name", ["compare", "history"])
+def test_a_wide_page_has_one_scroll_bar_and_keeps_its_header_in_sight(
+    open_page: Callable[[Path], Page], pages: dict[str, Path], name: str
+) -> None:
+    opened = open_page(pages[name])
+    for width in (1320, 1440, 1920):
+        opened.set_viewport_size({"width": width, "height": 600})
+        assert opened.evaluate("document.documentElement.scrollWidth") <= width
+        box = "document.querySelector('.tall')"
+        assert opened.evaluate(f"getComputedStyle({box}).overflowY") == "visible"
+        assert opened.evaluate(f"{box}.scrollWidth <= {box}.clientWidth")
+        opened.evaluate("document.querySelector('#table tbody tr:nth-child(8)').scrollIntoView()")
+        opened.wait_for_function(
+            "() => { const head = document.querySelector('#table thead th');"
+            " const gap = head.getBoundingClientRect().top"
+            " - document.querySelector('nav').getBoundingClientRect().bottom;"
+            " return gap > -1 && gap < 4; }"
+        )
