@@ -175,10 +175,9 @@ def _composed(line: CommandLine) -> Any:  # noqa: ANN401 - a verb's own configur
     from hydra_plugins.mxfp8_launcher._composition import named, typed
     from hydra_plugins.mxfp8_launcher._configs import register
     from hydra_plugins.mxfp8_launcher._messages import REFUSALS, one_line
-    from hydra_plugins.mxfp8_launcher.config_folder import refuse_hidden
 
     verb = VERBS[line.verb]
-    refuse_hidden(Path(CONFIG_PATH), line.hydra)
+    _check_own_files(line, points=verb.points)
     register()
     composed: list[Any] = []  # one configuration, or our sweeper's list of them
 
@@ -200,6 +199,19 @@ def _composed(line: CommandLine) -> Any:  # noqa: ANN401 - a verb's own configur
         raise UsageError(one_line(error, line.hydra)) from error
     finally:
         sys.argv = argv
+
+
+def _check_own_files(line: CommandLine, *, points: bool) -> None:
+    """Refuses a user's file that would be hidden; a verb that plans no point needs none of them."""
+    from hydra_plugins.mxfp8_launcher.config_folder import refuse_hidden
+
+    try:
+        refuse_hidden(Path(CONFIG_PATH), line.hydra)
+    except UsageError as error:
+        if points:
+            raise
+        if not line.shows_only:
+            _tell(f"note: {error}")
 
 
 def _check_working_directory() -> None:

@@ -92,11 +92,26 @@ def test_a_file_that_a_shipped_one_would_hide_is_refused(
 ) -> None:
     own = fill(tmp_path / "own", {file: "{batch: 9}"})
     sentence = f"{own / file} is hidden by {ROOT / 'conf' / file}; give it another name"
-    for words in (["plan"], ["sweep", "--help"], ["--cfg", "job"], ["status"]):
+    for words in (["plan"], ["sweep", "--help"], ["--cfg", "job"]):
         assert launcher(*words, f"--config-dir={own}").refusal() == sentence
     monkeypatch.setenv("MXFP8_CONFIG_DIR", str(own))
     assert launcher("plan").refusal() == sentence
     assert launcher.complete("python launch.py shape=ti") == []
+
+
+@pytest.mark.parametrize("file", ["shape/tiny.yaml", "status.yaml"])
+def test_a_file_that_is_hidden_stops_no_verb_that_plans_no_point(
+    launcher: Launcher, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, file: str
+) -> None:
+    assert launcher("run", f"cluster.python={install(tmp_path)}").code == 0
+    own = fill(tmp_path / "own", {file: "{batch: 9}"})
+    monkeypatch.setenv("MXFP8_CONFIG_DIR", str(own))
+    sentence = f"{own / file} is hidden by {ROOT / 'conf' / file}; give it another name"
+    for words in (["status", "latest"], ["logs", "latest"], ["collect", "latest"], ["resume"]):
+        result = launcher(*words)
+        assert (result.code, result.err) == (0, f"launch.py: note: {sentence}\n"), words
+        assert result.out
+    assert launcher.complete("python launch.py status watch") == ["watch="]
 
 
 def test_of_two_folders_of_the_users_own_none_hides_the_other(
