@@ -202,7 +202,7 @@ def _composed(line: CommandLine) -> Any:  # noqa: ANN401 - a verb's own configur
 
 
 def _check_own_files(line: CommandLine, *, points: bool) -> None:
-    """Refuses a user's file that would be hidden; a verb that plans no point needs none of them."""
+    """Refuses a hidden file of the user; a verb that plans no point needs none of them."""
     from hydra_plugins.mxfp8_launcher.config_folder import refuse_hidden
 
     try:

@@ -83,12 +83,38 @@ REFUSALS = [
     ("sweep grid=smoke,none", "grid must have one value for the whole sweep, got smoke, none"),
     ("sweep grid=nope", "grid must be one of models, none, seq_len, smoke, got 'nope'"),
     ("sweep runs_dir=a,b", "runs_dir must have one value for the whole sweep, got a, b"),
-    ("sweep +grid.axes.batch=[1,2]", "batch is no key; known: allow_unsupported, backend"),
+    ("sweep +grid.axes.batch=[1,2]", "batch is no key; did you mean shape.batch?; known: "),
     # verbs, ids and flags
     ("swep", "'swep' must be a verb, an id or key=value, got none of them; did you mean sweep?"),
     ("shape=tiny plan", "plan must come first, as in: python launch.py plan ..."),
     ("plan 14", "plan must be given no id, got 14; these take ids: "),
     ("collect", "collect must be given ids, got none; for the newest sweep: latest"),
+    ("status latset", "'latset' must be a verb, an id or key=value, got none of them; did you mean "
+     "latest?"),
+    ("recipe mxfp8", "'recipe' must be a verb, an id or key=value, got none of them; did you mean "
+     "recipe=mxfp8?"),
+    ("seq_len 128", "'seq_len' must be a verb, an id or key=value, got none of them; did you mean "
+     "shape.seq_len=128?"),
+    ("help", "'help' must be a verb, an id or key=value, got none of them; did you mean --help?"),
+    ("recipe==mxfp8", "recipe==mxfp8 must read key=value, got more than one =; did you mean "
+     "recipe=mxfp8?"),
+    ("recipe=MXFP8", "recipe must be one of bf16, fp8_block, fp8_current, fp8_delayed, mxfp8, got "
+     "'MXFP8'; did you mean mxfp8?"),
+    ("status --watch", "--watch is no flag; did you mean watch=true?"),
+    ("cancel --yes latest", "--yes is no flag; did you mean yes=true?"),
+    ("--shape=tiny", "--shape=tiny is no flag; did you mean shape=tiny?"),
+    ("plan --seq-len 128", "--seq-len is no flag; did you mean shape.seq_len=128?"),
+    ("--sweep", "--sweep is no flag; did you mean sweep?"),
+    ("status --shape=tiny", "--shape is no flag; "),
+    ("partition=low", "partition is no key; did you mean cluster.partition?; known: "),
+    ("status partition=low", "partition is no key; known: interval_s, "),
+    ("launch.mem=4", "launch.mem is no key of launch; did you mean launch.memory_gib?; known: "),
+    ("sweep recipe=bf16, mxfp8", "recipe=bf16, must list its values without a space: "
+     "recipe=bf16,mxfp8"),
+    ("sweep recipe=bf16 ,mxfp8", "recipe=bf16 must list its values without a space: "
+     "recipe=bf16,mxfp8"),
+    ("status 14_0,14_2", "ids must be separated by spaces, got '14_0,14_2'; use 14_0 14_2"),
+    ("status 14_0,2", "ids must be separated by spaces, got '14_0,2'; use 14_[0,2]"),
     ("--multirn", "--multirn is no flag; did you mean --multirun?; flags: --help"),
     ("--cfg jobs", "--cfg must be given one of job, hydra, all, got 'jobs'"),
     ("--cfg job --info", "--cfg must be used alone, got --info too"),

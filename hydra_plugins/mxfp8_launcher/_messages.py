@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import re
 import shlex
 from collections.abc import Sequence
@@ -22,6 +21,7 @@ from omegaconf.errors import (
 from yaml import MarkedYAMLError, YAMLError  # type: ignore[import-untyped] # PyYAML has no types
 
 from conf.verbs import Sweep
+from jobs.cluster.suggest import key_meant, nearest
 
 # What composing raises for a user's mistake; Hydra's ValueError is one of a few, told apart below.
 REFUSALS = (HydraException, OmegaConfBaseException, YAMLError, RecursionError, ValueError)
@@ -163,10 +163,9 @@ def _no_name(error: ValueError, words: Sequence[str]) -> str:
     raise error
 
 
-def nearest(word: str, known: list[str]) -> str:
-    """`; did you mean X?` where something is near, else nothing."""
-    found = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
-    return f"; did you mean {found[0]}?" if found else ""
+def _did_you_mean(meant: str | None, parent: str = "") -> str:
+    """`; did you mean X?` where there is something, else nothing."""
+    return f"; did you mean {parent}{meant}?" if meant else ""
 
 
 def _missing_choice(error: MissingConfigException) -> str:
@@ -175,7 +174,8 @@ def _missing_choice(error: MissingConfigException) -> str:
     options = sorted(str(option) for option in (error.options or ()))
     if not group or not options:
         return f"the configuration {path!r} is not there; --info searchpath shows where it looks"
-    return f"{group} must be one of {', '.join(options)}, got {choice!r}{nearest(choice, options)}"
+    meant = _did_you_mean(nearest(choice, options))
+    return f"{group} must be one of {', '.join(options)}, got {choice!r}{meant}"
 
 
 def _refused(error: OmegaConfBaseException, override: str | None, words: Sequence[str]) -> str:
@@ -210,7 +210,11 @@ def _unknown_key(error: OmegaConfBaseException, key: str, words: Sequence[str]) 
     parent, _, leaf = key.rpartition(".")
     where = f" of {parent}" if parent else ""
     listed = f"; known: {', '.join(known)}" if known else ""
-    return f"{key} is no key{where}{nearest(leaf, known)}{listed}"
+    if isinstance(kind, type) and dataclasses.is_dataclass(kind) and not parent:
+        meant = _did_you_mean(key_meant(leaf, kind) or nearest(leaf, known))
+    else:
+        meant = _did_you_mean(nearest(leaf, known), f"{parent}." if parent else "")
+    return f"{key} is no key{where}{meant}{listed}"
 
 
 def _rule(error: OmegaConfBaseException) -> str:

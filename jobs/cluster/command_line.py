@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from jobs.cluster.flags import Flag, check_together, take_flag
+from jobs.cluster.flags import Flag, check_together, is_flag, take_flag
 from jobs.cluster.ids import looks_like_target
+from jobs.cluster.suggest import kind_of, nearest, override_meant
 from jobs.errors import UsageError
 from jobs.text import masked
 
@@ -89,6 +89,7 @@ def parse(words: Sequence[str], verbs: Mapping[str, bool]) -> CommandLine:
     while rest:
         word = rest.pop(0)
         if word.startswith("-"):
+            _refuse_own_flag(word, rest, verb, verbs)
             flag, taken = take_flag(word, rest)
             if flag in flags:
                 raise UsageError(f"{flag.name} must be given once, got it twice")
@@ -96,13 +97,14 @@ def parse(words: Sequence[str], verbs: Mapping[str, bool]) -> CommandLine:
         elif looks_like_target(word):
             ids.append(word)
         elif word.startswith("~") or "=" in word:
+            _refuse_spaces(word, rest)
             key = _key(word)
             if key in seen:
                 raise UsageError(f"{key} must be given once, got it twice; last: {word}")
             seen.add(key)
             overrides.append(word)
         else:
-            raise UsageError(_unknown(word, verbs))
+            raise UsageError(_unknown(word, rest, verb, verbs))
     check_together(set(flags))
     multirun = "--multirun" in flags.values()
     if multirun and verb == DEFAULT_VERB:
@@ -130,6 +132,9 @@ def _key(word: str) -> str:
         )
     if not key.partition("@")[0].strip():
         raise UsageError(f"{word} must read key=value, got no key")
+    if value.startswith("="):
+        meant = f"{key}={value.lstrip('=')}"
+        raise UsageError(f"{word} must read key=value, got more than one =; did you mean {meant}?")
     if key.partition(".")[0].partition("/")[0] == "hydra" and key not in _HYDRA_KEYS:
         raise UsageError(
             f"{key} must be left as it is: Hydra only composes here, it runs and writes nothing; "
@@ -145,11 +150,40 @@ def as_typed(program: str, words: Sequence[str]) -> str:
     return masked(shlex.join(["python", program, *words]))
 
 
-def _unknown(word: str, verbs: Mapping[str, bool]) -> str:
+def _refuse_spaces(word: str, rest: Sequence[str]) -> None:
+    """Refuses a list of values that a space has cut in two."""
+    following = rest[0] if rest else ""
+    cut = word.endswith(",") or following.startswith(",")
+    if cut and following and "=" not in following and not following.startswith("-"):
+        raise UsageError(f"{word} must list its values without a space: {word}{following}")
+
+
+def _refuse_own_flag(word: str, rest: Sequence[str], verb: str, verbs: Mapping[str, bool]) -> None:
+    """Refuses a verb or a key that was typed as a flag, with what to type."""
+    name, equals, value = word.lstrip("-").partition("=")
+    if is_flag(word):
+        return
+    following = value if equals else _value(rest)
+    meant = name if name in verbs else override_meant(name, following, kind_of(verb))
+    if meant:
+        raise UsageError(f"{word} is no flag; did you mean {meant}?")
+
+
+def _value(rest: Sequence[str]) -> str | None:
+    """The word after a key that may be its value."""
+    following = rest[0] if rest else ""
+    taken = "=" in following or following.startswith("-") or following == "latest"
+    return None if taken else following or None
+
+
+def _unknown(word: str, rest: Sequence[str], verb: str, verbs: Mapping[str, bool]) -> str:
     if word in verbs:
         return f"{word} must come first, as in: python launch.py {word} ..."
-    found = difflib.get_close_matches(word, list(verbs), n=1, cutoff=0.5)
-    hint = f"; did you mean {found[0]}?" if found else ""
+    known = [*(["latest"] if verbs[verb] else []), *verbs]
+    meant = f"--{word}" if is_flag(f"--{word}") else None
+    meant = meant or override_meant(word, _value(rest), kind_of(verb))
+    meant = meant or nearest(word, known)
+    hint = f"; did you mean {meant}?" if meant else ""
     return (
         f"{word!r} must be a verb, an id or key=value, got none of them{hint}; "
         f"verbs: {', '.join(verbs)}"

@@ -62,6 +62,12 @@ _REFUSED = {
 }
 
 
+def is_flag(word: str) -> bool:
+    """Whether a word is a flag, be it one that is refused here."""
+    name = word.partition("=")[0]
+    return name in _BY_NAME or name in _REFUSED
+
+
 def take_flag(word: str, rest: list[str]) -> tuple[Flag, str]:
     """Reads one flag and its value.
 

@@ -133,6 +133,8 @@ def parse_target(word: str) -> Target:
     """
     if "/" in word:
         return FolderTarget(Path(os.path.expanduser(word)))
+    if "," in word and "[" not in word:
+        raise UsageError(f"ids must be separated by spaces, got {word!r}; {_separated(word)}")
     if word == "latest":
         return LatestTarget()
     for prefix, kind in (("s-", SweepTarget), ("p-", PointTarget), ("local-", LocalTarget)):
@@ -152,6 +154,15 @@ def parse_target(word: str) -> Target:
         component=None if match["component"] is None else _bounded(match["component"], 128, word),
         step=match["step"],
     )
+
+
+def _separated(word: str) -> str:
+    """What a list of ids by commas should have been: tasks of one array, or words."""
+    first, *others = [part.strip() for part in word.split(",")]
+    array, underscore, index = first.partition("_")
+    if underscore and all(part.isdecimal() for part in (index, *others)):
+        return f"use {array}_[{','.join((index, *others))}]"
+    return f"use {' '.join(filter(None, (first, *others)))}"
 
 
 def _tasks(match: re.Match[str], word: str) -> tuple[range, ...] | None:
