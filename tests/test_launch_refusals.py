@@ -89,12 +89,12 @@ REFUSALS = [
     ("shape=tiny plan", "plan must come first, as in: python launch.py plan ..."),
     ("plan 14", "plan must be given no id, got 14; these take ids: "),
     ("collect", "collect must be given ids, got none; for the newest sweep: latest"),
-    ("status latset", "'latset' must be a verb, an id or key=value, got none of them; did you mean "
-     "latest?"),
-    ("recipe mxfp8", "'recipe' must be a verb, an id or key=value, got none of them; did you mean "
-     "recipe=mxfp8?"),
-    ("seq_len 128", "'seq_len' must be a verb, an id or key=value, got none of them; did you mean "
-     "shape.seq_len=128?"),
+    ("status latset", "'latset' must be a verb, an id or key=value, got none of them; did you "
+     "mean latest?"),
+    ("recipe mxfp8", "'recipe' must be a verb, an id or key=value, got none of them; did you "
+     "mean recipe=mxfp8?"),
+    ("seq_len 128", "'seq_len' must be a verb, an id or key=value, got none of them; did you "
+     "mean shape.seq_len=128?"),
     ("help", "'help' must be a verb, an id or key=value, got none of them; did you mean --help?"),
     ("recipe==mxfp8", "recipe==mxfp8 must read key=value, got more than one =; did you mean "
      "recipe=mxfp8?"),
