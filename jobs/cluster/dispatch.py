@@ -130,8 +130,18 @@ def _words(error: Exception) -> str:
     return str(error)
 
 
-def show_submitted(ledger: Ledger, done: Sequence[Submitted], places: str, out: Console) -> None:
-    """Shows the job ids and the next commands; `places` is what those must repeat."""
+def show_submitted(
+    ledger: Ledger, done: Sequence[Submitted], places: str, out: Console, *, waits: bool
+) -> None:
+    """Shows the job ids and the next command.
+
+    Args:
+        ledger: The sweep.
+        done: What became of each submission.
+        places: What the next command must repeat.
+        out: Where it is shown.
+        waits: Whether this command itself goes on to wait, and needs no `status`.
+    """
     for one in done:
         tasks = len(one.submission.tasks)
         if one.job_id is None:
@@ -145,4 +155,5 @@ def show_submitted(ledger: Ledger, done: Sequence[Submitted], places: str, out: 
     if any(one.job_id is None for one in done):
         screen.say(out, f"Next: python launch.py resume {ledger.sweep_id}{places}")
         return
-    screen.say(out, f"Next: python launch.py status {ledger.sweep_id}{places}")
+    if not waits:
+        screen.say(out, f"Next: python launch.py status {ledger.sweep_id}{places}")

@@ -19,6 +19,7 @@ from jobs.cluster.limits import ClusterLimits, NodeKind, Partition, ask_limits
 from jobs.cluster.narrow import show_table
 from jobs.cluster.plan import make_plan
 from jobs.cluster.survey import Survey
+from jobs.cluster.verb_status import show_next
 from jobs.cluster.verb_submit import submit
 from jobs.text import counted
 
@@ -39,13 +40,14 @@ def doctor_slurm(config: Run, call: Call, out: Console) -> int:
     show_limits(limits, out)
     if not any(word.startswith(("gpu=", "gpu.")) for word in call.overrides):
         config = _with_a_gpu(config, limits)
-    ledger, _ = submit(make_plan([Ask(config, {})]), call, limits)
-    seen: Survey = follow([Selection(ledger.root)], ledger.sweep_id + call.places, out)
+    ledger, _ = submit(make_plan([Ask(config, {})]), call, limits, waits=True)
+    ids = ledger.sweep_id + call.places
+    seen: Survey = follow([Selection(ledger.root)], ids, out)
     record = seen.rows[0].point.record
     if record is not None:
         screen.show_record(record, out)
-        for name, value in sorted(record.environment.variables.items()):
-            screen.say(out, f"  {name}={screen.harmless(value)}")
+        screen.show_variables(record, out)
+    show_next(seen, ids, out)
     return 1 if seen.rows[0].point.state == "ERROR" else 0
 
 

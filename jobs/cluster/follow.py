@@ -13,7 +13,7 @@ from jobs.cluster.collect_points import CollectedPoint
 from jobs.cluster.collect_select import Selection
 from jobs.cluster.reasons import advice
 from jobs.cluster.survey import Row, Survey
-from jobs.cluster.verb_status import as_table, look, show_cancel
+from jobs.cluster.verb_status import as_table, look, show_cancel, width_of
 from jobs.text import counted
 
 FIRST_PAUSE_S = 1.0
@@ -67,7 +67,7 @@ def follow(
     except KeyboardInterrupt:
         show_cancel(ids, out)
         raise
-    out.print(as_table(seen), soft_wrap=True)
+    out.print(as_table(seen, width=width_of(out)), soft_wrap=True)
     return seen
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
@@ -28,6 +29,9 @@ STYLES = {
     "REQUEUED": "cyan",
 }
 PIPE_WIDTH = 132
+_SLURM_SHOWN = re.compile(
+    r"SLURMD_NODENAME|SLURM_(JOB_)?(CPUS|GPUS|GRES|MEM|TRES)_\w+|SLURM_JOB_(GPUS|NODELIST)|SLURM_GPUS"
+)
 _ERRORS = ("BF16 | FP32", "recipe | BF16", "recipe | stage")
 
 
@@ -99,6 +103,13 @@ def show_record(record: Record, out: Console) -> None:
             prose(out, harmless(line))
         say(out, "")
     show_outcome(record, out)
+
+
+def show_variables(record: Record, out: Console) -> None:
+    """Shows the variables that chose what ran; of SLURM's those on GPUs, CPUs, memory, node."""
+    for name, value in sorted(record.environment.variables.items()):
+        if not name.startswith("SLURM") or _SLURM_SHOWN.fullmatch(name):
+            say(out, f"  {name}={harmless(value)}")
 
 
 def environment_line(record: Record) -> str:

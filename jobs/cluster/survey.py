@@ -25,7 +25,7 @@ from jobs.cluster.collect_select import Selection
 from jobs.cluster.collect_state import judge
 from jobs.cluster.ledger import PlannedPoint
 from jobs.cluster.states import TaskState, state_of
-from jobs.record import INFRASTRUCTURE_CAUSES
+from jobs.record import INFRASTRUCTURE_CAUSES, Record
 
 UNDER_WAY = frozenset({"PENDING", "RUNNING", "REQUEUED"})
 
@@ -170,18 +170,26 @@ def _row(
     state = state_of(str(task), sweep.names, states) if task else None
     begun = _begun(sweep, point_id, task)
     node = begun.started.host if begun and begun.started else ""
-    if state is not None and state.node:
-        node = state.node
     elapsed: float | None = None
     if point.record is not None:
         elapsed = point.record.duration_s
-        node = point.record.environment.host or node
+        node = _named(point.record, task) or point.record.environment.host or node
     elif point.state == "RUNNING" and begun is not None:
         with contextlib.suppress(OSError):  # not by what the node's own clock said
             elapsed = max(0.0, moment - (begun.folder / "started.json").stat().st_mtime)
     elif state is not None and state.final:
         elapsed = state.elapsed_s
+    if state is not None and state.node:
+        node = state.node
     return Row(point, sweep.planned[point_id], node, elapsed, state)
+
+
+def _named(record: Record, task: Task | None) -> str:
+    """The node of a SLURM job as SLURM calls it, which need not be its host name."""
+    if task is None or not task.job_id.isdecimal():
+        return ""
+    nodes = record.environment.variables.get("SLURM_JOB_NODELIST", "")
+    return "" if set(nodes) & set("[,") else nodes
 
 
 def _begun(sweep: FoundSweep, point_id: str, task: Task | None) -> FoundAttempt | None:

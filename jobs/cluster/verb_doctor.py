@@ -55,8 +55,7 @@ def doctor(asks: Sequence[Ask], call: Call) -> int:
         ended = run_plan(made, ledger, lambda point, record: None)
     record: Record = ended[0][1]
     screen.show_record(record, out)
-    for name, value in sorted(record.environment.variables.items()):
-        screen.say(out, f"  {name}={screen.harmless(value)}")
+    screen.show_variables(record, out)
     screen.say(out, f"Records: {pasted(ledger.root)}")
     return 1 if record.outcome is Outcome.ERROR else 0
 

@@ -24,7 +24,7 @@ from jobs.cluster.recover import recover
 from jobs.cluster.source import source_of
 from jobs.cluster.survey import Row, Survey
 from jobs.cluster.verb_points import run_here, start
-from jobs.cluster.verb_status import look, named, selected
+from jobs.cluster.verb_status import look, named, selected, show_next
 from jobs.errors import SubmissionError, UsageError
 from jobs.files import clear_parts
 
@@ -50,15 +50,17 @@ def resume(config: Resume, call: Call) -> int:
     _show_changed_code(ledger, out)
     if ledger.info().scheduler == Scheduler.local.name:
         return _resume_here(ledger, selections, config, call)
-    refused = _submit_rest(ledger, selections, call, out)
+    refused = _submit_rest(ledger, selections, call, out, waits=config.wait)
     if not config.wait:
         return 1 if refused else 0
-    seen = follow(selections, named(selections, call), out)
+    ids = named(selections, call)
+    seen = follow(selections, ids, out)
+    show_next(seen, ids, out)
     return seen.exit_code(allow_unsupported=config.allow_unsupported)
 
 
 def _submit_rest(
-    ledger: Ledger, selections: Sequence[Selection], call: Call, out: Console
+    ledger: Ledger, selections: Sequence[Selection], call: Call, out: Console, *, waits: bool
 ) -> bool:
     limits = ask_limits()
     with submitting(ledger) as lock, cut_short_told(ledger, call.places, new=False):
@@ -80,7 +82,7 @@ def _submit_rest(
             )
             return False
         done = submit_batches(ledger, make_batches(rest, limits), limits, lock)
-    show_submitted(ledger, done, call.places, out)
+    show_submitted(ledger, done, call.places, out, waits=waits)
     return any(one.job_id is None for one in done)
 
 

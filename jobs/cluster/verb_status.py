@@ -28,6 +28,8 @@ from jobs.text import counted, plain_text
 
 _COLUMNS = ("point", "job", "what", "state", "node", "elapsed", "cause", "reason")
 _STATE = _COLUMNS.index("state")
+_WHAT = _COLUMNS.index("what")
+_LEAST = 16  # cells of what a point is, and of its reason, on a narrow screen
 
 
 def selected(config: Places, call: Call) -> list[Selection]:
@@ -53,8 +55,9 @@ def status(config: Status, call: Call) -> int:
     out = screen.console()
     selections = selected(config, call)
     if not config.watch:
-        out.print(as_table(look(selections)), soft_wrap=True)
-        screen.say(out, f"Next: python launch.py collect {named(selections, call)}")
+        seen = look(selections)
+        out.print(as_table(seen, width=width_of(out)), soft_wrap=True)
+        show_next(seen, named(selections, call), out)
         return 0
     if config.interval_s < 1:
         raise UsageError(f"interval_s must be at least 1, got {config.interval_s:g}")
@@ -67,15 +70,28 @@ def _watch(selections: Sequence[Selection], interval_s: float, ids: str, out: Co
 
     try:
         seen = look(selections)
-        with Live(as_table(seen, out.size.height), console=out, auto_refresh=False) as live:
+        height, width = out.size.height, width_of(out)
+        with Live(as_table(seen, height, width), console=out, auto_refresh=False) as live:
             while seen.under_way:
                 time.sleep(interval_s)
                 seen = look(selections)
-                live.update(as_table(seen, out.size.height), refresh=True)
-            live.update(as_table(seen))
+                live.update(as_table(seen, height, width), refresh=True)
+            live.update(as_table(seen, width=width))
     except KeyboardInterrupt:
         show_cancel(ids, out)
         raise
+
+
+def width_of(out: Console) -> int | None:
+    """How wide a line may be: a pipe gets every line whole."""
+    return out.width if out.is_terminal else None
+
+
+def show_next(seen: Survey, ids: str, out: Console) -> None:
+    """Says what to do next: nothing can be collected before a point has ended."""
+    ended = any(row.finished for row in seen.rows)
+    step = f"collect {ids}" if ended or not seen.under_way else f"status {ids} watch=true"
+    screen.say(out, f"Next: python launch.py {step}")
 
 
 def show_cancel(ids: str, out: Console) -> None:
@@ -91,7 +107,7 @@ def named(selections: Sequence[Selection], call: Call) -> str:
     return shlex.join(ids) + call.places
 
 
-def as_table(seen: Survey, height: int | None = None) -> Text:
+def as_table(seen: Survey, height: int | None = None, width: int | None = None) -> Text:
     """A table of every point, the totals and the notes.
 
     Laid out here and not by rich's own table, which takes two seconds for a thousand points.
@@ -100,6 +116,7 @@ def as_table(seen: Survey, height: int | None = None) -> Text:
         seen: What is shown.
         height: Lines that there are; where they do not hold every point, those that say most of
             how it goes are shown, with the totals.
+        width: Cells of a line; rows that are longer are cut.
     """
     below = _below(seen)
     room = len(seen.rows) if height is None else height - below.plain.count("\n") - 3
@@ -109,16 +126,26 @@ def as_table(seen: Survey, height: int | None = None) -> Text:
         max([cell_len(name), *(cell_len(row[i]) for row in rows)])
         for i, name in enumerate(_COLUMNS)
     ]
+    if width is not None:
+        over = sum(widths[:-1]) + 2 * len(widths) + _LEAST - width
+        widths[_WHAT] = max(min(widths[_WHAT], _LEAST), widths[_WHAT] - max(0, over))
     text = Text(no_wrap=True, overflow="ignore")
-    text.append(_line(_COLUMNS, widths) + "\n", style="bold")
+    text.append_text(_cut(Text(_line(_COLUMNS, widths), style="bold"), width)).append("\n")
     for row in rows:
         before, state, after = row[:_STATE], row[_STATE], row[_STATE + 1 :]
-        text.append(_line(before, widths, fill=True) + "  ")
-        text.append(set_cell_size(state, widths[_STATE]), style=screen.STYLES.get(state, ""))
-        text.append(f"  {_line(after, widths[_STATE + 1 :])}\n")
+        line = Text(_line(before, widths, fill=True) + "  ")
+        line.append(set_cell_size(state, widths[_STATE]), style=screen.STYLES.get(state, ""))
+        line.append(f"  {_line(after, widths[_STATE + 1 :])}")
+        text.append_text(_cut(line, width)).append("\n")
     left_out = len(seen.rows) - len(shown)
     text.append(f"{counted(left_out, 'more point')}: status shows every one\n" if left_out else "")
     return text.append_text(below)
+
+
+def _cut(line: Text, width: int | None) -> Text:
+    if width is not None:
+        line.truncate(width, overflow="ellipsis")
+    return line
 
 
 def _worth_most(rows: Sequence[Row], count: int) -> list[Row]:
@@ -142,7 +169,10 @@ def _below(seen: Survey) -> Text:
 
 def _line(cells: Sequence[str], widths: Sequence[int], *, fill: bool = False) -> str:
     """Cells side by side; the last one is filled up only where something follows."""
-    sized = [set_cell_size(cell, width) for cell, width in zip(cells, widths, strict=False)]
+    sized = [
+        set_cell_size(cell if cell_len(cell) <= width else f"{cell[: width - 1]}…", width)
+        for cell, width in zip(cells, widths, strict=False)
+    ]
     line = "  ".join(sized)
     return line if fill else line.rstrip()
 

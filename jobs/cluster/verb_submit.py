@@ -24,6 +24,7 @@ from jobs.cluster.share import new_ledger
 from jobs.cluster.source import CHECKOUT
 from jobs.cluster.states import ask_states
 from jobs.cluster.submit import Submitted, forget, interpreter_of
+from jobs.cluster.verb_status import show_next
 from jobs.errors import UsageError
 
 
@@ -45,17 +46,20 @@ def submit_plan(made: Plan, call: Call) -> int:
     config = made.config
     with nothing_started_told():
         limits = ask_limits()
-    ledger, done = submit(made, call, limits)
+    ledger, done = submit(made, call, limits, waits=config.wait)
     if not config.wait and done:
         return 1 if any(one.job_id is None for one in done) else 0
     out = screen.console()
     ids = ledger.sweep_id + call.places
     retry = retrying(ledger, config.launch.retries, ids, out)
     seen = follow([Selection(ledger.root)], ids, out, retry)
+    show_next(seen, ids, out)
     return seen.exit_code(allow_unsupported=config.allow_unsupported)
 
 
-def submit(made: Plan, call: Call, limits: ClusterLimits) -> tuple[Ledger, list[Submitted]]:
+def submit(
+    made: Plan, call: Call, limits: ClusterLimits, *, waits: bool
+) -> tuple[Ledger, list[Submitted]]:
     """Does that without waiting; the sweep, and what became of each submission."""
     with nothing_started_told():
         batches = make_batches(made.runnable, limits)
@@ -74,7 +78,7 @@ def submit(made: Plan, call: Call, limits: ClusterLimits) -> tuple[Ledger, list[
         for point in made.unsupported:
             record_unsupported(point, ledger)
         done = submit_batches(ledger, batches, limits, lock, new=True)
-    show_submitted(ledger, done, call.places, screen.console())
+    show_submitted(ledger, done, call.places, screen.console(), waits=waits or not done)
     return ledger, done
 
 

@@ -147,3 +147,17 @@ def test_a_long_reason_is_cut_at_its_first_line() -> None:
     assert screen.short("a\nb") == "a"
     assert screen.short("") == ""
     assert screen.short("x" * 200) == "x" * 99 + "…"
+
+
+def test_of_slurms_variables_those_on_gpus_cpus_memory_and_node_are_shown(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    variables = dict.fromkeys(
+        ("NVTE_DEBUG", "SLURM_JOB_GPUS", "SLURM_CPUS_PER_TASK", "SLURM_MEM_PER_NODE",
+         "SLURM_JOB_NODELIST", "SLURM_SUBMIT_DIR", "SLURM_TOPOLOGY_ADDR", "SLURM_JOB_UID"), "1"
+    )  # fmt: skip
+    screen.show_variables(record("p-1", asked(), variables=variables), screen.console())
+    assert capsys.readouterr().out.split() == [
+        "NVTE_DEBUG=1", "SLURM_CPUS_PER_TASK=1", "SLURM_JOB_GPUS=1", "SLURM_JOB_NODELIST=1",
+        "SLURM_MEM_PER_NODE=1",
+    ]  # fmt: skip

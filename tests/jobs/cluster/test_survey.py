@@ -8,14 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from jobs.cluster import screen
 from jobs.cluster.asking import LAST_SEEN
 from jobs.cluster.collect_select import Selection
 from jobs.cluster.ledger import JobLine, Ledger, PlannedPoint, SweepInfo, now
 from jobs.cluster.states import Knowledge, TaskState
 from jobs.cluster.survey import Survey, survey
-from jobs.cluster.verb_status import as_table, duration
+from jobs.cluster.verb_status import as_table, duration, show_next
 from jobs.files import new_attempt, write_whole
-from jobs.record import Identity, Outcome, Record, Started, to_json
+from jobs.record import Environment, Identity, Outcome, Record, Started, to_json
 
 
 class Sweep:
@@ -36,10 +37,14 @@ class Sweep:
         self.asked: list[list[str]] = []
         self.answer = Knowledge()
 
-    def record(self, point_id: str, outcome: Outcome) -> None:
+    def record(
+        self, point_id: str, outcome: Outcome, environment: Environment | None = None
+    ) -> None:
         attempt = new_attempt(self.ledger.point_folder("14", point_id))
         identity = Identity(point_id=point_id, job_id="14_0")
         record = Record(identity=identity, config={}, outcome=outcome, duration_s=3.0)
+        if environment is not None:
+            record = record.model_copy(update={"environment": environment})
         write_whole(attempt / "record.json", to_json(record))
 
     def ask(self, job_ids: Iterable[str]) -> Knowledge:
@@ -194,3 +199,43 @@ def test_a_plan_that_lost_points_never_ends_with_0(tmp_path: Path) -> None:
 
 def test_durations_are_read_at_a_glance() -> None:
     assert [duration(s) for s in (None, 0.4, 61, 3725)] == ["", "0 s", "1:01 min", "1:02:05 h"]
+
+
+@pytest.mark.parametrize(("nodes", "node"), [("n1", "n1"), ("n[1-2]", "vm"), (None, "vm")])
+def test_a_node_is_called_as_slurm_calls_it_after_the_end_too(
+    tmp_path: Path, nodes: str | None, node: str
+) -> None:
+    sweep = Sweep(tmp_path)
+    variables = {} if nodes is None else {"SLURM_JOB_NODELIST": nodes}
+    sweep.record("p-0", Outcome.PASSED, Environment(host="vm", variables=variables))
+    assert sweep.look().rows[0].node == node
+
+
+def test_nothing_is_to_be_collected_before_a_point_has_ended(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sweep = Sweep(tmp_path)
+    sweep.answer = knows(_0="PENDING", _1="PENDING", _2="RUNNING")
+    show_next(sweep.look(), "s-1", screen.console())
+    sweep.record("p-0", Outcome.PASSED)
+    show_next(sweep.look(), "s-1", screen.console())
+    assert capsys.readouterr().out.splitlines() == [
+        "Next: python launch.py status s-1 watch=true",
+        "Next: python launch.py collect s-1",
+    ]
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_a_row_is_cut_and_not_wrapped(tmp_path: Path, width: int) -> None:
+    sweep = Sweep(tmp_path)
+    sweep.answer = Knowledge(
+        {
+            f"14_{place}": TaskState(f"14_{place}", "1", "PENDING", reason="Priority " * 30)
+            for place in range(3)
+        }
+    )
+    seen = sweep.look()
+    rows = as_table(seen, width=width).plain.splitlines()[:4]
+    assert max(map(len, rows)) <= width
+    assert all("PENDING" in row and row.endswith("…") for row in rows[1:])
+    assert "Priority Priority" in as_table(seen).plain
