@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 _GAP = 3
 """Cells that `screen.table` draws between columns."""
 
+_LONGEST_WORD = 24
+
 
 def show_table(out: Console, made: Table, drop: Sequence[str] = ()) -> None:
     """Prints a table; where it is too wide, with fewer columns, or as a few lines a row.
@@ -44,7 +46,7 @@ def _fit(columns: Sequence[Column], width: int) -> bool:
     least = [
         widest[place]
         if column.no_wrap
-        else max(cell_len(word) for text in _texts(column) for word in ["", *text.split()])
+        else max(_whole(word) for text in _texts(column) for word in ["", *text.split()])
         for place, column in enumerate(columns)
     ]
     spare = width - sum(least) - _GAP * len(columns) - 1
@@ -57,6 +59,13 @@ def _fit(columns: Sequence[Column], width: int) -> bool:
         columns[place].width = least[place] + more
         spare -= more
     return True
+
+
+def _whole(word: str) -> int:
+    """Cells that a word needs; a path or a long identifier is folded as ever."""
+    from rich.cells import cell_len
+
+    return min(cell_len(word), _LONGEST_WORD)
 
 
 def _texts(column: Column) -> list[str]:

@@ -98,3 +98,12 @@ def test_where_not_even_words_fit_each_row_is_lines() -> None:
         "  1234.567",
         "p-7a0d52d43031",
     ]
+
+
+def test_a_path_among_words_makes_no_lines_of_a_table() -> None:
+    made = screen.table("Points", "point", "outcome", "reason")
+    made.add_row("p-7a0d52d43030", "UNSUPPORTED", "no such file: /" + "scratch/" * 30)
+    out = terminal(80)
+    show_table(out, made)
+    text = printed(out)
+    assert "p-7a0d52d43030   UNSUPPORTED   no such file:" in text
