@@ -9,11 +9,13 @@ from pathlib import Path
 from jobs.cluster.collect_log import LogSign, find_sign
 from jobs.cluster.collect_points import CollectedPoint, Quote
 from jobs.cluster.collect_read import FoundAttempt, FoundSweep, Task
-from jobs.cluster.ledger import PLANNED_JOB, JobLine
+from jobs.cluster.ledger import PLANNED_JOB, SUBMISSION_JSON, JobLine
 from jobs.cluster.reasons import explained
 from jobs.cluster.states import RUNNING, WAITING, TaskState, state_of
+from jobs.files import read_json
 from jobs.process import still_runs
 from jobs.record import INFRASTRUCTURE_CAUSES, Cause, Process, Record
+from jobs.text import plain_text
 
 _LONGEST = 300  # characters of a log's line that are a reason
 
@@ -80,7 +82,9 @@ def judge(
     if state is not None:
         gone = bool(tasks) and not (sweep.folder / tasks[-1].job_id).is_dir()
         left = "the job's folder is gone" if gone else "no record was left"
-        return _ended_without_record(point, find, state, left)
+        line = sweep.lines.get(tasks[-1].job_id) if tasks else None
+        how = explained(state, _interpreter(sweep, line)) or f"its job ended as {state.state}"
+        return _ended_without_record(point, find, state, how, left)
     line = sweep.lines.get(tasks[-1].job_id) if tasks else None
     if latest is not None:
         return _started_without_scheduler(point, latest, line, find)
@@ -101,17 +105,29 @@ _Find = Callable[[], LogSign | None]
 
 
 def _ended_without_record(
-    point: _Point, find: _Find, state: TaskState, left: str
+    point: _Point, find: _Find, state: TaskState, how: str, left: str
 ) -> CollectedPoint:
     sign = find()
     quotes = _quoted(sign)
     quotes += [Quote(list(state.evidence))] if state.evidence else []
     told = sign.cause if sign else None
     cause = state.cause if state.cause not in (None, Cause.lost) else told
-    how = explained(state) or f"its job ended as {state.state}"
     if sign is not None and cause is not None and state.cause is None:
         how = f"{sign.line[:_LONGEST]} ({how})"
     return point("ERROR", f"{how}; {left}", cause or Cause.lost, quotes)
+
+
+def _interpreter(sweep: FoundSweep, line: JobLine | None) -> str | None:
+    """What a job's script calls on the node, as it was submitted."""
+    if line is None or line.submission is None:
+        return None
+    folder = sweep.folder / "submissions" / str(line.submission)
+    try:
+        asked = read_json(folder / SUBMISSION_JSON, inside=sweep.folder)
+    except (OSError, ValueError):
+        return None
+    python = asked.get("python") if isinstance(asked, dict) else None
+    return plain_text(python) if isinstance(python, str) else None
 
 
 def _quoted(sign: LogSign | None) -> list[Quote]:

@@ -48,6 +48,9 @@ _ATTEMPT = re.compile(r"attempt-(\d+)")
 _SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 _Row = TypeVar("_Row", bound=Model)
 
+SUBMISSION_JSON = "submission.json"
+"""In a submission's folder: what was asked for, written last."""
+
 
 class Source(Model):
     """Which code a sweep was submitted from."""

@@ -37,25 +37,37 @@ _OF_ENDED = (
         "SLURM could not start its script on {node}: is the folder of its log there, and "
         "writable? slurmd's own log on {node} says more",
     ),
-    ("exit code 126", "a program of its script, or its interpreter, cannot be run on {node}"),
-    ("exit code 127", "a program of its script, or its interpreter, is not there on {node}"),
+    (
+        "exit code 126",
+        "a program of its script, or its interpreter{python}, cannot be run on {node}",
+    ),
+    (
+        "exit code 127",
+        "a program of its script, or its interpreter{python}, is not there on {node}",
+    ),
 )
 
 
-def advice(task: TaskState) -> str:
-    """What can be done about a job that does not run; empty where it needs nobody's help."""
+def advice(task: TaskState, python: str | None = None) -> str:
+    """What can be done about a job that does not run; empty where it needs nobody's help.
+
+    Args:
+        task: What the scheduler says of it.
+        python: The interpreter that its script calls, where that is known.
+    """
     # An ended job may still bear the reason for which it once waited.
     for pattern, text in _OF_ENDED if task.final else _OF_WAITING:
         for word in (task.reason, task.state):
             if re.search(pattern, word):
                 job = task.job_id.partition("_")[0]
-                return text.format(job=job, node=task.node or "its node")
+                named = f" {python}" if python else ""
+                return text.format(job=job, node=task.node or "its node", python=named)
     return ""
 
 
-def explained(task: TaskState) -> str:
+def explained(task: TaskState, python: str | None = None) -> str:
     """Why a job waits or how it ended, and what can be done about it, in one line."""
-    helped = advice(task)
+    helped = advice(task, python)
     if not helped:
         return task.reason
     return f"{task.reason or task.state}: {helped}"

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from jobs.cluster.commands import call
-from jobs.cluster.ledger import Ledger
-from jobs.cluster.script import SUBMISSION_JSON
+from jobs.cluster.ledger import SUBMISSION_JSON, Ledger
 from jobs.cluster.states import ask_queue
 from jobs.cluster.submit import left_behind, note_job
 from jobs.errors import SubmissionError

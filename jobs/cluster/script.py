@@ -20,7 +20,6 @@ from jobs.cluster.slot import JOB_UPTIME
 from jobs.cluster.travel import ENTRY_ZIP
 from jobs.errors import UsageError
 
-SUBMISSION_JSON = "submission.json"
 SUBMISSION_SH = "submission.sh"
 PICKLE = "entry.pkl"
 # SLURM replaces %j and the like in paths, a backslash turns that off; PYTHONPATH and a container's

@@ -24,9 +24,9 @@ from submitit.core.utils import DelayedSubmission
 from jobs.cluster.batches import Batch
 from jobs.cluster.commands import Answer, clean_environment, said
 from jobs.cluster.interrupts import interrupts_held
-from jobs.cluster.ledger import JobLine, Ledger, now
+from jobs.cluster.ledger import SUBMISSION_JSON, JobLine, Ledger, now
 from jobs.cluster.refusal import explain
-from jobs.cluster.script import PICKLE, SUBMISSION_JSON, SUBMISSION_SH, Submission, script_of
+from jobs.cluster.script import PICKLE, SUBMISSION_SH, Submission, script_of
 from jobs.cluster.slot import run_slot
 from jobs.cluster.source import CHECKOUT
 from jobs.cluster.travel import pack_entry, take_snapshot

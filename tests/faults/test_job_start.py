@@ -89,7 +89,7 @@ STARTS: dict[str, tuple[Callable[[SlurmUser], str], pytest.MarkDecorator]] = {
         never_began(
             "the interpreter is not on the node",
             Cause.launch_failed,
-            "exit code 127: a program of its script, or its interpreter, is not there",
+            "exit code 127: a program of its script, or its interpreter /nowhere/python, is",
             slow=False,
         ),
     ),
@@ -98,7 +98,7 @@ STARTS: dict[str, tuple[Callable[[SlurmUser], str], pytest.MarkDecorator]] = {
         never_began(
             "the interpreter cannot be executed",
             Cause.launch_failed,
-            "exit code 126: a program of its script, or its interpreter, cannot be run",
+            "exit code 126: a program of its script, or its interpreter /",
         ),
     ),
     "old": (

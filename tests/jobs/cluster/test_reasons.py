@@ -32,6 +32,17 @@ def test_what_needs_somebody_is_told_with_what_to_do(state: str, reason: str, to
     assert told in explained(TaskState("14_2", "16", state, reason, node="n1"))
 
 
+@pytest.mark.parametrize(
+    ("reason", "told"),
+    [("exit code 127", "is not there on n1"), ("exit code 126", "cannot be run on n1")],
+)
+def test_an_interpreter_that_did_not_start_is_named(reason: str, told: str) -> None:
+    task = TaskState("14", "14", "FAILED", reason, node="n1")
+    line = f"{reason}: a program of its script, or its interpreter{{}}, {told}"
+    assert explained(task, "/nope/python") == line.format(" /nope/python")
+    assert explained(task) == line.format("")
+
+
 @pytest.mark.parametrize("reason", ["", "Priority", "Resources", "JobArrayTaskLimit", "BeginTime"])
 def test_what_passes_by_itself_is_told_as_slurm_tells_it(reason: str) -> None:
     task = TaskState("14", "14", "PENDING", reason)
