@@ -229,15 +229,26 @@ def logs(config: Logs, call: Call) -> int:
                 if str(path) in offsets:
                     continue
                 offsets[str(path)] = path.stat().st_size
-                out.print(f"==> {path} <==", soft_wrap=True, style="bold")
-                for line in read_tail(path).splitlines()[-config.lines :]:
-                    screen.say(out, line)
+                if offsets[str(path)]:
+                    _show_log(path, config.lines, out)
     if not offsets:
         screen.say(out, "No log yet: the jobs have not started.")
         return 3
     if config.follow:
         _follow(offsets, config, call)
     return 0
+
+
+def _show_log(path: Path, count: int, out: Console) -> None:
+    """The last lines of a log, and whether there are more."""
+    out.print(f"==> {path} <==", soft_wrap=True, style="bold")
+    lines = read_tail(path).splitlines()
+    more = len(lines) - count
+    if more > 0:
+        say = f"[... {counted(more, 'line')} before these: lines={len(lines)} shows more ...]"
+        screen.say(out, say, style="dim")
+    for line in lines[-count:]:
+        screen.say(out, line)
 
 
 def _follow(offsets: dict[str, int], config: Logs, call: Call) -> None:

@@ -25,7 +25,7 @@ from jobs.node.telemetry import Telemetry
 from jobs.process import this_process
 from jobs.record import Outcome, Record, Started, to_json
 from jobs.span import iso
-from mxfp8_attention.capability import checks_for, first_refusal, look
+from mxfp8_attention.capability import Check, checks_for, first_refusal, look
 from mxfp8_attention.capability_flags import flags
 from mxfp8_attention.model import build_path
 
@@ -99,10 +99,18 @@ def _ask_capability(draft: Draft) -> None:
             }
         )
     for check in draft.checks:
-        _say(f"{check.name}: ({check.ok}, {check.reason!r})")
+        _say(_said(check))
     refusal = first_refusal(draft.checks)
     if refusal is not None:
         raise RefusedError(refusal)
+
+
+def _said(check: Check) -> str:
+    """A check in words; that of MXFP8 in the form that its reviewers know."""
+    if check.name == "MXFP8 available":
+        return f"{check.name}: ({check.ok}, {check.reason!r})"
+    answer = {True: "yes", False: "no", None: "not asked"}[check.ok]
+    return f"{check.name}: {answer}{f', {check.reason}' if check.reason else ''}"
 
 
 def _is_probe(draft: Draft) -> bool:

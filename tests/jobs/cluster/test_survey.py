@@ -14,7 +14,7 @@ from jobs.cluster.collect_select import Selection
 from jobs.cluster.ledger import JobLine, Ledger, PlannedPoint, SweepInfo, now
 from jobs.cluster.states import Knowledge, TaskState
 from jobs.cluster.survey import Survey, survey
-from jobs.cluster.verb_status import as_table, duration, show_next
+from jobs.cluster.verb_status import _show_log, as_table, duration, show_next
 from jobs.files import new_attempt, write_whole
 from jobs.record import Environment, Identity, Outcome, Record, Started, to_json
 
@@ -239,3 +239,18 @@ def test_a_row_is_cut_and_not_wrapped(tmp_path: Path, width: int) -> None:
     assert max(map(len, rows)) <= width
     assert all("PENDING" in row and row.endswith("…") for row in rows[1:])
     assert "Priority Priority" in as_table(seen).plain
+
+
+def test_of_a_long_log_it_is_said_how_much_is_not_shown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "output.log"
+    log.write_text("one\ntwo\nthree\n")
+    _show_log(log, 2, screen.console())
+    assert capsys.readouterr().out.splitlines()[1:] == [
+        "[... 1 line before these: lines=3 shows more ...]",
+        "two",
+        "three",
+    ]
+    _show_log(log, 3, screen.console())
+    assert "shows more" not in capsys.readouterr().out

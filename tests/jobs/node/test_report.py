@@ -9,6 +9,7 @@ from conf.choices import Backend, Job
 from conf.plain import to_plain
 from conf.schema import Fp8CurrentRecipe, MxFp8Recipe, Point
 from jobs.node.report import report
+from jobs.node.run import _said
 from jobs.record import (
     ArmBenchmark,
     BenchmarkResult,
@@ -25,6 +26,7 @@ from jobs.record import (
     Timing,
     Validation,
 )
+from mxfp8_attention.capability import Check as Answer
 from tests.jobs.node.points import GB300, point
 from tests.shapes import TINY
 
@@ -152,3 +154,13 @@ def test_a_probe_shows_its_fingerprint() -> None:
     assert "BF16 matrix product 790 TFLOP/s" in text
     assert "power limit 700 W" in text
     assert "ECC on, 0 errors" in text
+
+
+def test_a_check_is_told_in_words() -> None:
+    assert _said(Answer(name="GPU", ok=None, reason="gpu=cpu asks for none")) == (
+        "GPU: not asked, gpu=cpu asks for none"
+    )
+    assert _said(Answer(name="cuDNN", ok=True, reason="")) == "cuDNN: yes"
+    assert _said(Answer(name="MXFP8 available", ok=False, reason="no")) == (
+        "MXFP8 available: (False, 'no')"
+    )
