@@ -133,7 +133,7 @@ def parse_target(word: str) -> Target:
     """
     if "/" in word:
         return FolderTarget(Path(os.path.expanduser(word)))
-    if "," in word and "[" not in word:
+    if word.strip(", ") and "," in word and "[" not in word:
         raise UsageError(f"ids must be separated by spaces, got {word!r}; {_separated(word)}")
     if word == "latest":
         return LatestTarget()
@@ -158,11 +158,22 @@ def parse_target(word: str) -> Target:
 
 def _separated(word: str) -> str:
     """What a list of ids by commas should have been: tasks of one array, or words."""
-    first, *others = [part.strip() for part in word.split(",")]
+    first, *others = filter(None, (part.strip() for part in word.split(",")))
     array, underscore, index = first.partition("_")
-    if underscore and all(part.isdecimal() for part in (index, *others)):
-        return f"use {array}_[{','.join((index, *others))}]"
-    return f"use {' '.join(filter(None, (first, *others)))}"
+    tasks = f"{array}_[{','.join((index, *others))}]"
+    if underscore and others and _is_id(tasks):
+        return f"use {tasks}"
+    if all(_is_id(part) for part in (first, *others)):
+        return f"use {' '.join((first, *others))}"
+    return "for instance 14_0 15 s-..."  # what cannot be an id is not offered, nor shown as it is
+
+
+def _is_id(word: str) -> bool:
+    try:
+        parse_target(word)
+    except UsageError:
+        return False
+    return True
 
 
 def _tasks(match: re.Match[str], word: str) -> tuple[range, ...] | None:

@@ -17,6 +17,9 @@ _PUBLISHED = b'{"name": "p", "rows": [{"name": "a", "gpu_name": "g", "asked": %s
 _TIMES = b'"recipe": {"fprop_ms": 1, "bprop_ms": 1}, "bf16": {"fprop_ms": 1, "bprop_ms": 1}}]}'
 PINNED: list[tuple[str, Any]] = [
     ("id", "~../../etc/passwd"),
+    ("id", ",\x1b"),
+    ("id", "\x1b_1,2"),
+    ("id", ","),
     (
         "squeue and sacct",
         ("14|0|16|PENDING|²|0:12|n1|None|s-1.0|s-1.0|", "14|²|FAILED|0:0|²|n|x|s"),

@@ -106,7 +106,7 @@ def test_a_history_of_emulated_runs_follows_their_errors_alone(launcher: Launche
         ("compare 100 baseline/none", "baseline must be one of: none yet; got none"),
         ("compare 100 no/file.json", "file must be readable, got no/file.json"),
         ("compare 100 100 compare.threshold=2", "compare.threshold must be between 0 and 1"),
-        ("compare 100 100 compare.thresold=0.1", "did you mean threshold?"),
+        ("compare 100 100 compare.thresold=0.1", "did you mean compare.threshold?"),
         ("baseline 100", "baseline must be given ids and a name, got 100 without a name"),
         ("baseline name=x", "baseline must be given ids and a name, got name=x without ids"),
         ("baseline 100 name=../x", "baseline must be letters"),
