@@ -77,13 +77,16 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-def soak(folder: Path, seconds: float, seed: int) -> tuple[dict[str, Any], list[str]]:
+def soak(
+    folder: Path, seconds: float, seed: int, *, restarts: int = 2
+) -> tuple[dict[str, Any], list[str]]:
     """Runs one soak in an empty folder.
 
     Args:
         folder: Where everything lies; its path must be short, for sockets lie in it.
         seconds: How long faults are injected.
         seed: Decides them.
+        restarts: How often the controller is killed, at even distances.
 
     Returns:
         The summary, and a line for each check that fails.
@@ -92,7 +95,7 @@ def soak(folder: Path, seconds: float, seed: int) -> tuple[dict[str, Any], list[
     cluster.start()
     try:
         made = _Soak(cluster, folder, seed)
-        made.live(seconds)
+        made.live(seconds, restarts)
         made.end()
         return made.summary(seconds), made.problems
     finally:
@@ -129,7 +132,7 @@ class _Soak:
         """Each has its own, so that the timing of one does not change what another draws."""
         return random.Random(f"{self.seed} {name}")
 
-    def live(self, seconds: float) -> None:
+    def live(self, seconds: float, restarts: int) -> None:
         """Everybody does what they do, for so long."""
         people = [
             threading.Thread(target=self._carefully, args=(person,))
@@ -140,7 +143,7 @@ class _Soak:
         timer = threading.Timer(seconds, self.stop.set)
         timer.start()
         try:
-            self.injector.run(seconds)
+            self.injector.run(seconds, restarts)
         finally:
             self.stop.set()
             timer.cancel()

@@ -15,8 +15,9 @@ from pathlib import Path
 from pydantic import TypeAdapter
 
 from jobs.cluster import states as scheduler
+from jobs.cluster.collect_read import FoundSweep, read_sweep
 from jobs.cluster.local import has_sbatch
-from jobs.cluster.states import LOST, Knowledge, TaskState, lost
+from jobs.cluster.states import LOST, RUNNING, WAITING, Knowledge, TaskState, lost
 from jobs.files import read_json, readable_like, write_whole
 
 AskStates = Callable[[list[str]], Knowledge]
@@ -100,3 +101,28 @@ def _age(seconds: float) -> str:
     if seconds < 120:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
+def read_again(sweep: FoundSweep, states: Mapping[str, TaskState]) -> FoundSweep:
+    """A sweep as it is once the scheduler has answered.
+
+    A job leaves its records before it ends. What was read before the scheduler was asked may lack
+    those of a job that ended in between, which would then pass for lost.
+
+    Args:
+        sweep: As it was read before, to know whom to ask for.
+        states: The answer.
+
+    Returns:
+        The same sweep where every point without a record still waits or runs.
+    """
+    lacking = [
+        str(tasks[-1])
+        for point_id, tasks in sweep.tasks.items()
+        if tasks and not any(one.record for one in sweep.attempts.get(point_id, [])[-1:])
+    ]
+    under_way = RUNNING | WAITING
+    if all(task in states and states[task].state in under_way for task in lacking):
+        return sweep
+    fresh = read_sweep(sweep.folder)
+    return fresh if fresh.planned.keys() >= sweep.planned.keys() else sweep

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from jobs.cluster.asking import AskStates, ask
+from jobs.cluster.asking import AskStates, ask, read_again
 from jobs.cluster.collect_files import (
     LEDGER_FILES,
     copy_file,
@@ -166,6 +166,7 @@ def _gather(
     name: str, found: Found, folder: Path | None, ask_states: AskStates | None
 ) -> Collection:
     states, notes = _ask(found, ask_states)
+    found = [(read_again(sweep, states), point_ids) for sweep, point_ids in found]
     points: list[CollectedPoint] = []
     problems: list[Problem] = []
     sweeps: dict[str, dict[str, Any]] = {}

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from jobs.cluster.asking import AskStates, ask
+from jobs.cluster.asking import AskStates, ask, read_again
 from jobs.cluster.collect_files import job_logs, logs_of
 from jobs.cluster.collect_points import (
     STATES,
@@ -133,6 +133,7 @@ def survey(
         if task.job_id.isdecimal() and _may_change(sweep, name, task)
     ]
     states, notes = ask(open_tasks, list(sweeps), ask_states, clock())
+    sweeps = {root: read_again(sweep, states) for root, sweep in sweeps.items()}
     logs: dict[Path, list[Path]] = {}
     rows = [
         _row(sweep, name, states, logs, clock())

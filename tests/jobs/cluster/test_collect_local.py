@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from jobs.cluster.collect import read_points
 from jobs.cluster.ledger import JobLine
+from jobs.cluster.states import Knowledge
 from jobs.process import this_process
 from jobs.record import Process
 from tests.jobs.cluster.fake_ledger import FakeSweep
@@ -78,3 +80,19 @@ def test_a_schedulers_point_whose_process_has_just_ended_is_not_lost_yet(tmp_pat
     (shown,) = read_points([sweep.ledger.sweep_id], tmp_path).points
     words = "started 2025-11-03T08:00:00.000+00:00; no scheduler to ask whether it still runs"
     assert (shown.state, shown.cause, shown.reason) == ("RUNNING", None, words)
+
+
+def test_a_job_that_ends_while_the_scheduler_is_asked_has_left_its_record(tmp_path: Path) -> None:
+    config = asked(shape__seq_len=128)
+    sweep = FakeSweep.plan(tmp_path, [config])
+    (point_id,) = sweep.points
+    line = JobLine(job_id="14", tasks={"0": [point_id]}, scheduler="slurm", submitted_at=MOMENT)
+    sweep.ledger.add_job(line)
+
+    def answer(names: Sequence[str]) -> Knowledge:
+        assert list(names) == ["14"]
+        sweep.attempt("14", point_id, record(point_id, config, job_id="14"))
+        return Knowledge({})  # squeue lists it no more, and sacct does not know it yet
+
+    (shown,) = read_points([sweep.ledger.sweep_id], tmp_path, answer).points
+    assert shown.state == "PASSED"
