@@ -91,7 +91,7 @@ def _kept(roots: Sequence[Path], moment: float) -> tuple[dict[str, TaskState], f
             kept = read_json(root / LAST_SEEN)
             at = float(kept["at"])
             found |= _TASKS.validate_python(kept["tasks"])
-        except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        except (OSError, ValueError, TypeError, KeyError, AttributeError, OverflowError):
             continue
         oldest = at if oldest is None else min(oldest, at)
     return found, None if oldest is None else max(0.0, moment - oldest)

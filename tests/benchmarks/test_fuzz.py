@@ -27,6 +27,7 @@ PINNED: list[tuple[str, Any]] = [
     ("record.json on the node", _DEEP),
     ("point.json on the node", _DEEP),
     (".last_seen.json", _DEEP),
+    (".last_seen.json", b'{"at": 1' + b"0" * 400 + b', "tasks": {}}'),
     (".last_seen.json", b'{"at": 1, "tasks": {"14_1": {"job_id": 1, "names": [2]}}}'),
     (
         "collection.json",
