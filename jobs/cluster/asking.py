@@ -9,16 +9,17 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from pydantic import TypeAdapter
 
 from jobs.cluster import states as scheduler
-from jobs.cluster.collect_read import FoundSweep, read_sweep
+from jobs.cluster.collect_read import FoundSweep, Task, read_sweep
 from jobs.cluster.local import has_sbatch
 from jobs.cluster.states import LOST, RUNNING, WAITING, Knowledge, TaskState, lost
 from jobs.files import read_json, readable_like, write_whole
+from jobs.record import INFRASTRUCTURE_CAUSES
 
 AskStates = Callable[[list[str]], Knowledge]
 """Asks the scheduler for all of these jobs at once, as `states.ask_states` does."""
@@ -126,3 +127,28 @@ def read_again(sweep: FoundSweep, states: Mapping[str, TaskState]) -> FoundSweep
         return sweep
     fresh = read_sweep(sweep.folder)
     return fresh if fresh.planned.keys() >= sweep.planned.keys() else sweep
+
+
+def open_tasks(sweep: FoundSweep, point_ids: Iterable[str]) -> list[str]:
+    """The tasks to ask a scheduler for: those whose points may not have come to their end.
+
+    Args:
+        sweep: As it was read.
+        point_ids: The points that are meant.
+    """
+    found = (
+        task
+        for point_id in point_ids
+        for task in sweep.tasks.get(point_id, [])[-1:]
+        if task.job_id.isdecimal() and may_change(sweep, point_id, task)
+    )
+    return list(dict.fromkeys(map(str, found)))
+
+
+def may_change(sweep: FoundSweep, point_id: str, task: Task | None) -> bool:
+    """Whether the scheduler or a log may still have something to say of a point."""
+    for attempt in reversed(sweep.attempts.get(point_id, [])):
+        if task is not None and attempt.job_folder == task.job_id:
+            record = attempt.record
+            return record is None or record.cause in INFRASTRUCTURE_CAUSES
+    return True

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from jobs.cluster.asking import AskStates, ask, read_again
+from jobs.cluster.asking import AskStates, ask, open_tasks, read_again
 from jobs.cluster.collect_files import (
     LEDGER_FILES,
     copy_file,
@@ -165,7 +165,8 @@ def _read(selections: list[Selection]) -> Found:
 def _gather(
     name: str, found: Found, folder: Path | None, ask_states: AskStates | None
 ) -> Collection:
-    states, notes = _ask(found, ask_states)
+    names = [name for sweep, point_ids in found for name in open_tasks(sweep, point_ids)]
+    states, notes = ask(names, [sweep.folder for sweep, _ in found], ask_states, time.time())
     found = [(read_again(sweep, states), point_ids) for sweep, point_ids in found]
     points: list[CollectedPoint] = []
     problems: list[Problem] = []
@@ -250,20 +251,6 @@ def _relative(quote: Quote, folder: Path) -> Quote:
     if quote.file is None or not Path(quote.file).is_relative_to(folder):
         return quote
     return Quote(quote.lines, str(Path(quote.file).relative_to(folder)))
-
-
-def _ask(found: Found, ask_states: AskStates | None) -> tuple[dict[str, TaskState], list[str]]:
-    """Asks once for every job whose points may not have come to their end."""
-    open_tasks: dict[Task, None] = {}
-    for sweep, point_ids in found:
-        for point_id in point_ids:
-            for task in sweep.tasks.get(point_id, [])[-1:]:
-                latest = sweep.attempts.get(point_id, [])[-1:]
-                record = latest[0].record if latest else None
-                if record is None or record.cause is not None:
-                    open_tasks[task] = None
-    names = [str(task) for task in open_tasks if task.job_id.isdecimal()]
-    return ask(names, [sweep.folder for sweep, _ in found], ask_states, time.time())
 
 
 def _name(selections: list[Selection]) -> str:

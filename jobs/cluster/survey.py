@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from jobs.cluster.asking import AskStates, ask, read_again
+from jobs.cluster.asking import AskStates, ask, may_change, open_tasks, read_again
 from jobs.cluster.collect_files import job_logs, logs_of
 from jobs.cluster.collect_points import (
     STATES,
@@ -25,7 +25,7 @@ from jobs.cluster.collect_select import Selection
 from jobs.cluster.collect_state import judge
 from jobs.cluster.ledger import PlannedPoint
 from jobs.cluster.states import TaskState, state_of
-from jobs.record import INFRASTRUCTURE_CAUSES, Record
+from jobs.record import Record
 
 UNDER_WAY = frozenset({"PENDING", "RUNNING", "REQUEUED"})
 
@@ -125,14 +125,8 @@ def survey(
         sweep = sweeps.setdefault(root, read_sweep(root))
         taken = [name for name in sweep.planned if selection.takes(sweep, name)]
         chosen.setdefault(root, {}).update(dict.fromkeys(taken))
-    open_tasks = [
-        str(task)
-        for root, sweep in sweeps.items()
-        for name in chosen[root]
-        for task in sweep.tasks.get(name, [])[-1:]
-        if task.job_id.isdecimal() and _may_change(sweep, name, task)
-    ]
-    states, notes = ask(open_tasks, list(sweeps), ask_states, clock())
+    names = [name for root, sweep in sweeps.items() for name in open_tasks(sweep, chosen[root])]
+    states, notes = ask(names, list(sweeps), ask_states, clock())
     sweeps = {root: read_again(sweep, states) for root, sweep in sweeps.items()}
     logs: dict[Path, list[Path]] = {}
     rows = [
@@ -141,15 +135,6 @@ def survey(
         for name in chosen[root]
     ]
     return Survey(tuple(rows), tuple(sweeps.values()), tuple(notes))
-
-
-def _may_change(sweep: FoundSweep, point_id: str, task: Task | None) -> bool:
-    """Whether the scheduler or a log may still have something to say of a point."""
-    for attempt in reversed(sweep.attempts.get(point_id, [])):
-        if task is not None and attempt.job_folder == task.job_id:
-            record = attempt.record
-            return record is None or record.cause in INFRASTRUCTURE_CAUSES
-    return True
 
 
 def _row(
@@ -162,7 +147,7 @@ def _row(
     task = next(iter(sweep.tasks.get(point_id, [])[-1:]), None)
     folder = sweep.job_folders.get(task.job_id) if task else None
     logs: list[Path] = []
-    if _may_change(sweep, point_id, task):
+    if may_change(sweep, point_id, task):
         if folder is not None and folder not in job_logs_of:
             job_logs_of[folder] = job_logs(folder)
         here = job_logs_of[folder] if folder is not None else []
