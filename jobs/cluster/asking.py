@@ -115,15 +115,15 @@ def read_again(sweep: FoundSweep, states: Mapping[str, TaskState]) -> FoundSweep
         states: The answer.
 
     Returns:
-        The same sweep where every point without a record still waits or runs.
+        The same sweep where no point without a record is one whose job has ended.
     """
-    lacking = [
+    under_way = RUNNING | WAITING
+    lacking = {
         str(tasks[-1])
         for point_id, tasks in sweep.tasks.items()
         if tasks and not any(one.record for one in sweep.attempts.get(point_id, [])[-1:])
-    ]
-    under_way = RUNNING | WAITING
-    if all(task in states and states[task].state in under_way for task in lacking):
+    }
+    if not any(states[name].state not in under_way for name in lacking & states.keys()):
         return sweep
     fresh = read_sweep(sweep.folder)
     return fresh if fresh.planned.keys() >= sweep.planned.keys() else sweep
