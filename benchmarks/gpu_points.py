@@ -134,6 +134,12 @@ WANTED = (
             *_SHORT,
         ),
     ),
+    # An untimed pass more, with the profile beside the record.
+    Wanted(
+        "dsv2_lite fp8_current, under ncu",
+        "profile",
+        ("shape=dsv2_lite", "recipe=fp8_current", *_FEW, "benchmark.profile=ncu"),
+    ),
 )
 
 

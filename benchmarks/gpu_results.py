@@ -3,7 +3,8 @@
     python -m benchmarks.gpu_results OUT [--groups recipes,cudnn] [--seconds 540]
 
 Each point runs in its own process through `python -m jobs.node`; one failure stops nothing. OUT
-gets `records.jsonl` (one line a point, appended as each ends), `harness.json` and `logs.txt`.
+gets `records.jsonl` (one line a point, appended as each ends), `harness.json`, `logs.txt` and
+the profiles of points that ask for one.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -71,6 +73,8 @@ def run_point(entry: dict[str, Any], out: Path) -> str:
         text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
         with (out / "logs.txt").open("a", encoding="utf-8") as logs:
             logs.write(f"\n##### {entry['name']}\n{text[-_LOG_BYTES:]}")
+        for profile in attempt.glob("profile.*"):
+            shutil.copy(profile, out)
         try:
             record = read_record(attempt / "record.json")
         except RecordError as error:
@@ -140,7 +144,7 @@ def main() -> None:
     """Runs what was asked for, within the time that was given."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("out", type=Path)
-    parser.add_argument("--groups", default="recipes,harness,cudnn,paths,shapes")
+    parser.add_argument("--groups", default="recipes,harness,cudnn,paths,shapes,profile")
     parser.add_argument("--name", help="of each group, only the points whose name holds this")
     parser.add_argument("--seconds", type=float, default=540.0)
     parser.add_argument("--commit", help="of the source, where there is no git")

@@ -42,6 +42,7 @@ TRANSFORMER_ENGINE_TEST = (
     ("DotProductAttention", 128, (192, 128)),
     ("Linear", 16384, 16384),
 )
+_ROUNDS = 4
 METHOD = Benchmark(name="harness", blocks=10, iterations_per_block=5)
 
 
@@ -107,7 +108,7 @@ def bare_loop(path: TransformerEnginePath, warmup: int, iterations: int) -> dict
 
 
 def compare(shape: Shape = SHAPE, method: Benchmark = METHOD) -> dict[str, Any]:
-    """Measures both ways, twice each, in turn.
+    """Measures both ways, several times each, in turn.
 
     Args:
         shape: The layer.
@@ -122,7 +123,7 @@ def compare(shape: Shape = SHAPE, method: Benchmark = METHOD) -> dict[str, Any]:
     bare: dict[str, list[float]] = {"fprop": [], "bprop": []}
     harness: dict[str, list[float]] = {"fprop": [], "bprop": []}
     flushed: dict[str, list[float]] = {"fprop": [], "bprop": []}
-    for _ in range(2):
+    for _ in range(_ROUNDS):
         for kept, method_used in ((harness, replace(method, flush_l2=False)), (flushed, method)):
             found = collect(
                 {RECIPE: again, BASELINE: path}, method_used, CudaClock(), lambda: False
