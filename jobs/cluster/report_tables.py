@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from jobs.cluster import report_text as show
 from jobs.cluster.collect_points import CollectedPoint
+from jobs.cluster.report_names import row_names, row_order
 from jobs.cluster.table import Value
 from jobs.cluster.table_gates import GateUse, gate_uses
 
@@ -36,7 +37,7 @@ _SPEEDUP_HINT = (
 )
 
 POINT_COLUMNS = (
-    Column("Point", False, "shape, batch and sequence length; opens the record"),
+    Column("Point", False, "shape, and what differs within this report; opens the record"),
     Column("State", False),
     Column("Recipe", False),
     Column("GPU", False),
@@ -72,10 +73,15 @@ def point_table(
         rows: Their flat rows, as `table.row` made them.
 
     Returns:
-        The columns that have a value at some point, and a row for each point.
+        The columns that have a value at some point, and a row for each point, by shape, length
+        and recipe.
     """
     seen = {str(row["gpu"]): str(row["gpu_name"]) for row in rows if row["gpu_name"]}
-    made = [_point_row(point, row, seen) for point, row in zip(points, rows, strict=True)]
+    names = row_names(points, rows)
+    made = [
+        _point_row(points[place], rows[place], Cell(names[place], f"{number:06d}"), seen)
+        for number, place in enumerate(row_order(points, rows))
+    ]
     kept = [
         place
         for place in range(len(POINT_COLUMNS))
@@ -87,7 +93,9 @@ def point_table(
     )
 
 
-def _point_row(point: CollectedPoint, row: dict[str, Value], seen: dict[str, str]) -> PointRow:
+def _point_row(
+    point: CollectedPoint, row: dict[str, Value], name: Cell, seen: dict[str, str]
+) -> PointRow:
     def of(name: str) -> float | None:
         value = row[name]
         return float(value) if isinstance(value, int | float) else None
@@ -96,15 +104,13 @@ def _point_row(point: CollectedPoint, row: dict[str, Value], seen: dict[str, str
     asked = str(row["gpu"] or show.NOTHING)
     gpu = str(row["gpu_name"] or seen.get(asked, asked)).removeprefix("NVIDIA ")
     shape = str(row["shape"] or point.point_id)
-    batch = f" b={row['batch']}" if row["batch"] not in (None, 1) else ""
     recipe = str(row["recipe"] or show.NOTHING)
     length = of("seq_len")
     if row["job"] == "probe":  # it fingerprints the node: neither shape nor recipe is run
-        shape, batch, recipe, length = "probe", "", show.NOTHING, None
+        shape, recipe, length = "probe", show.NOTHING, None
     use = of("gate_use")
-    apart = f" {point.apart}" if point.apart else ""
     cells = [
-        Cell(f"{shape}{batch}{apart}", shape, point.point_id),
+        replace(name, small=point.point_id),
         Cell(point.state, point.state, point.cause or ""),
         Cell(recipe, recipe, "emulated" if row["emulated"] else ""),
         Cell(gpu, gpu),

@@ -1,0 +1,90 @@
+"""Every row of the report has a name of its own, and stands where a reader looks for it."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from pathlib import Path
+
+from jobs.cluster.collect_points import CollectedPoint, Collection
+from jobs.cluster.records_file import load_records
+from jobs.cluster.report_tables import point_table
+from jobs.cluster.table import row
+from tests.jobs.cluster.fake_records import asked
+
+H200 = Path(__file__).parents[3] / "docs" / "results" / "h200.jsonl"
+
+
+def names(*configs: dict[str, object]) -> list[str]:
+    """What the rows are called, from the first row down."""
+    points = [CollectedPoint(f"p-{n}", "s", one, "PENDING") for n, one in enumerate(configs)]
+    return names_of(Collection("s", points))
+
+
+def names_of(collection: Collection) -> list[str]:
+    _, made = point_table(collection.points, [row(point) for point in collection.points])
+    return [one.cells[0].text for one in made]
+
+
+def test_every_row_of_the_committed_records_has_a_name_of_its_own_and_its_place() -> None:
+    found = names_of(load_records(H200))
+    assert len(set(found)) == len(found) == 19
+    assert [name for name in found if name.startswith("dsv3 ")] == [
+        "dsv3 s=1024 fp8_current",
+        "dsv3 s=2048 fp8_current",
+        "dsv3 s=4096 bf16",
+        "dsv3 s=4096 bf16 rope_kernel=eager tolerance=none",
+        "dsv3 s=4096 bf16 rope_kernel=triton tolerance=none",
+        "dsv3 s=4096 fp8_block",
+        "dsv3 s=4096 fp8_current",
+        "dsv3 s=4096 fp8_current fp8_dpa=true",
+        "dsv3 s=4096 mxfp8",
+        "dsv3 s=4096 mxfp8 backend=emulated benchmark=quick",
+        "dsv3 s=8192 fp8_current",
+        "dsv3 s=16384 fp8_current tolerance=none",
+    ]
+    assert found[-2:] == ["probe run 1", "probe run 2"]
+
+
+def test_what_all_points_share_is_in_no_name() -> None:
+    assert names(asked()) == ["dsv3"]
+    assert names(asked("mxfp8"), asked("bf16")) == ["dsv3 bf16", "dsv3 mxfp8"]
+    assert names(asked(gpu="h200"), asked(gpu="gb300")) == ["dsv3 gb300", "dsv3 h200"]
+    assert names(asked(shape__batch=2), asked()) == ["dsv3", "dsv3 b=2"]
+
+
+def test_a_probe_and_a_lost_plan_stand_last() -> None:
+    assert names(asked(job="probe"), {}, asked()) == ["dsv3", "probe", "p-1"]
+    probes = [asked(gpu=gpu, job="probe") for gpu in ("h200", "gb300")]
+    assert names(*probes) == ["probe gb300", "probe h200"]
+
+
+def test_rows_of_any_mixture_have_names_of_their_own() -> None:
+    grid = itertools.product(
+        ("bf16", "mxfp8"),
+        ("h200", "gb300"),
+        ("dsv3", "kimi_k2"),
+        (512, 1024, 16384),
+        ("fused", "split"),
+        ("auto", "eager"),
+    )
+    every = [
+        asked(recipe, gpu, shape, shape__seq_len=length, shape__projection=projection)
+        | {"backend": backend}
+        for recipe, gpu, shape, length, projection, backend in grid
+    ]
+    rng = random.Random(4)
+    for _ in range(20):
+        shown = rng.sample(every, rng.randint(2, len(every)))
+        assert len(set(names(*shown))) == len(shown)
+
+
+def test_the_name_sorts_as_the_rows_stand() -> None:
+    points = [
+        CollectedPoint(f"p-{length}", "s", asked(shape__seq_len=length), "PENDING")
+        for length in (16384, 512, 4096)
+    ]
+    _, made = point_table(points, [row(point) for point in points])
+    assert [one.point.point_id for one in made] == ["p-512", "p-4096", "p-16384"]
+    keys = [str(one.cells[0].key) for one in made]
+    assert keys == sorted(keys)
