@@ -20,7 +20,8 @@ from jobs.cluster.compare_page import page
 from jobs.cluster.entry import read_outcome
 from jobs.cluster.ledger import Ledger, latest, sweeps
 from jobs.cluster.published import load_published
-from jobs.cluster.report import Plots, render
+from jobs.cluster.report import render
+from jobs.cluster.report_drawings import Plots
 from jobs.cluster.states import Knowledge, TaskState
 from jobs.cluster.survey import survey
 from jobs.errors import LedgerError, RecordError, UsageError
@@ -28,7 +29,6 @@ from jobs.node.point_file import read_point_file
 from jobs.record import read_record
 from tests.jobs.cluster.fake_ledger import passed_sweep
 
-_NO_PLOTS = Plots([], [], [], [], 0)
 _PUBLISHED = Path(__file__).parents[1] / "docs" / "results" / "published.json"
 ATTEMPT = "14/p-0001/attempt-1"
 LEDGER_FILES = (
@@ -172,7 +172,7 @@ class _World:
         return False
 
     def _pages(self, found: Collection) -> None:
-        assert "</html>" in render(found, _NO_PLOTS)
+        assert "</html>" in render(found, Plots())
         for one in compare([self.sound, found]):
             assert "</html>" in page(one)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import shlex
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -84,16 +83,7 @@ def lost(unmatched: Sequence[Unmatched], most: int = 4) -> list[str]:
     Returns:
         Lines like `label: why` or `7 points: why: label; label and 5 more`.
     """
-    found: dict[str, list[str]] = defaultdict(list)
-    for one in unmatched:
-        found[one.why].append(one.point.label)
-    lines = []
-    for why, labels in sorted(found.items(), key=lambda item: -len(item[1])):
-        more = f" and {len(labels) - most} more" if len(labels) > most else ""
-        named = "; ".join(labels[:most]) + more
-        many = f"{len(labels)} points: {why}: {named}"
-        lines.append(many if len(labels) > 1 else f"{named}: {why}")
-    return lines
+    return show.by_reason([(one.point.label, one.why) for one in unmatched], most=most)
 
 
 def not_compared(comparison: Comparison) -> list[str]:

@@ -2,32 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from jobs.cluster import report_text as show
 from jobs.cluster.collect_points import OUTCOMES, STATES, Collection
 from jobs.cluster.collect_store import write_if_changed
+from jobs.cluster.report_drawings import Plots, draw
 from jobs.cluster.report_environment import node_table, provenance_rows
 from jobs.cluster.report_failures import failure_groups
-from jobs.cluster.report_figures import Plot, style
 from jobs.cluster.report_page import render_page
-from jobs.cluster.report_plots import (
-    peak_plot,
-    speedup_plot,
-    stage_plot,
-    time_plot,
-    tradeoff_plot,
-)
-from jobs.cluster.report_plots_checks import accuracy_plot, nodes_plot
 from jobs.cluster.report_series import Group, finite, groups
 from jobs.cluster.report_tables import edge_rows, point_table
 from jobs.cluster.table import Value, row
 from jobs.text import counted, plain_text
 
 REPORT_NAME = "report.html"
-_MOST_GROUPS = 4
 _MARKS = {
     "PASSED": "✓",
     "FAILED": "✗",
@@ -38,25 +29,6 @@ _MARKS = {
     "RUNNING": "▸",
     "REQUEUED": "↻",
 }
-
-
-@dataclass(frozen=True)
-class GroupPlots:
-    """The drawings of one GPU and shape."""
-
-    title: str
-    plots: list[Plot]
-
-
-@dataclass(frozen=True)
-class Plots:
-    """Every drawing of the report, by the section it stands in."""
-
-    speed: list[GroupPlots]
-    accuracy: list[Plot]
-    tradeoff: list[Plot]
-    nodes: list[Plot]
-    groups_left_out: int
 
 
 @dataclass(frozen=True)
@@ -87,54 +59,6 @@ def write_report(collection: Collection) -> Path:
     path = collection.folder / REPORT_NAME
     write_if_changed(path, render(collection, plots))
     return path
-
-
-def draw(collection: Collection, folder: Path) -> Plots:
-    """Draws every plot that has something to show, as SVG and PNG files.
-
-    Args:
-        collection: Any collection.
-        folder: Where the files go; it exists.
-
-    Returns:
-        The plots, for the page.
-    """
-    found = groups(collection.points)
-    with style():
-        speed = [_group(group, number, folder) for number, group in enumerate(found, start=1)]
-        return Plots(
-            _gathered(speed),
-            _there([accuracy_plot(collection.points, folder)]),
-            _there([tradeoff_plot(found, folder)]),
-            _there([nodes_plot(collection.points, folder)]),
-            sum(not group.plots for group in speed),
-        )
-
-
-def _gathered(drawn: list[GroupPlots]) -> list[GroupPlots]:
-    """Groups of one drawing together, so that they stand side by side."""
-    many = [group for group in drawn if len(group.plots) > 1]
-    single = [
-        replace(group.plots[0], title=f"{group.plots[0].title}: {group.title}")
-        for group in drawn
-        if len(group.plots) == 1
-    ]
-    return [*many, GroupPlots("One length each", single)] if single else many
-
-
-def _group(group: Group, number: int, folder: Path) -> GroupPlots:
-    """What a group's size calls for: a single length makes no line."""
-    if number > _MOST_GROUPS:
-        return GroupPlots(group.title, [])
-    drawn = [stage_plot(group, number, folder)]
-    if len(group.lengths) > 1 or len(group.recipes) > 1:
-        drawn = [
-            speedup_plot(group, number, folder),
-            time_plot(group, number, folder),
-            peak_plot(group, number, folder),
-            *drawn,
-        ]
-    return GroupPlots(group.title, _there(drawn))
 
 
 def render(collection: Collection, plots: Plots) -> str:
@@ -174,10 +98,6 @@ def render(collection: Collection, plots: Plots) -> str:
         emulated=sum(bool(values["emulated"]) for values in rows),
         files=_files(collection),
     )
-
-
-def _there(plots: list[Plot | None]) -> list[Plot]:
-    return [plot for plot in plots if plot is not None]
 
 
 def _subtitle(collection: Collection, rows: list[dict[str, Value]]) -> str:

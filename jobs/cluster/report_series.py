@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from jobs.cluster.collect_points import CollectedPoint
+from jobs.cluster.collect_points import STATES, CollectedPoint
 from jobs.cluster.table import arm_of
 from jobs.record import ArmBenchmark, Speedup, Timing
 from jobs.text import plain_text
@@ -83,10 +83,25 @@ def groups(points: Iterable[CollectedPoint]) -> list[Group]:
     found: dict[tuple[str, str], list[Timed]] = defaultdict(list)
     for point in points:
         timed = _timed(point)
-        if timed is not None:
+        if isinstance(timed, Timed):
             found[_gpu(point), _shape(point)].append(timed)
     made = [Group(gpu, shape, timed) for (gpu, shape), timed in found.items()]
     return sorted(made, key=lambda group: -len(group.timed))
+
+
+def untimed(points: Iterable[CollectedPoint]) -> list[tuple[CollectedPoint, str]]:
+    """The points that stand in no group, each with the reason; a probe times no layer."""
+    asked = [point for point in points if point.asked("job") != "probe"]
+    found = [(point, _timed(point)) for point in asked]
+    return [(point, why) for point, why in found if isinstance(why, str)]
+
+
+def merged(group: Group) -> list[CollectedPoint]:
+    """The points of which only the middle one is drawn: they share recipe and length."""
+    found: dict[tuple[str, int], list[CollectedPoint]] = defaultdict(list)
+    for timed in group.timed:
+        found[timed.recipe, timed.seq_len].append(timed.point)
+    return [point for same in found.values() if len(same) > 1 for point in same]
 
 
 def finite(*values: float | None) -> bool:
@@ -96,12 +111,15 @@ def finite(*values: float | None) -> bool:
     )
 
 
-def _timed(point: CollectedPoint) -> Timed | None:
+def _timed(point: CollectedPoint) -> Timed | str:
+    """The point's figures, or why it has none that may be drawn."""
     record, length = point.record, point.asked("shape.seq_len")
-    if record is None or record.benchmark is None or not isinstance(length, int) or length < 1:
-        return None
+    if record is None or record.benchmark is None:
+        return "not ended" if point.state in STATES else f"{point.state}, and nothing was timed"
+    if not isinstance(length, int) or length < 1:
+        return "no sequence length is known"
     if any(arm.emulated for arm in record.benchmark.arms):
-        return None
+        return "emulated, whose times say nothing of hardware"
     arms = {
         name: arm
         for name in ("recipe", "bf16")
@@ -111,7 +129,7 @@ def _timed(point: CollectedPoint) -> Timed | None:
         )
     }
     if not arms:
-        return None
+        return "no time that is a number"
     speedups = {
         "fprop": _claimed(record.benchmark.fprop_speedup),
         "bprop": _claimed(record.benchmark.bprop_speedup),

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
+from collections.abc import Iterable
+
+from jobs.text import counted
 
 NOTHING = "–"  # noqa: RUF001 - the dash that tables print where there is no value
 
@@ -54,3 +58,29 @@ def duration(seconds: float | None) -> str:
         return f"{seconds:.1f} s"
     minutes = seconds / 60
     return f"{minutes:.1f} min" if minutes < 120 else f"{minutes / 60:.1f} h"
+
+
+def by_reason(
+    named: Iterable[tuple[str, str]], one: str = "point", many: str | None = None, most: int = 4
+) -> list[str]:
+    """A line for each reason, the most frequent first.
+
+    Args:
+        named: What is told of, and why.
+        one: What it is.
+        many: The plural of that, where it is no mere s.
+        most: How many with one reason are named.
+
+    Returns:
+        Lines like `label: why` or `7 points: why: label; label and 5 more`.
+    """
+    found: dict[str, list[str]] = defaultdict(list)
+    for label, why in named:
+        found[why].append(label)
+    lines = []
+    for why, labels in sorted(found.items(), key=lambda item: -len(item[1])):
+        more = f" and {len(labels) - most} more" if len(labels) > most else ""
+        told = "; ".join(labels[:most]) + more
+        several = f"{counted(len(labels), one, many)}: {why}: {told}"
+        lines.append(several if len(labels) > 1 else f"{told}: {why}")
+    return lines

@@ -16,12 +16,12 @@ from jobs.cluster.collect_store import load_collection
 from jobs.cluster.compare import compare
 from jobs.cluster.compare_page import page
 from jobs.cluster.ledger import Ledger
-from jobs.cluster.report import Plots, render
+from jobs.cluster.report import render
+from jobs.cluster.report_drawings import Plots
 from tests.jobs.cluster.fake_ledger import passed_sweep
 
 RECORD = "14/p-0001/attempt-1/record.json"
 FILES = (RECORD, "14/p-0001/attempt-1/started.json", "plan.jsonl", "jobs.jsonl", "sweep.json")
-NO_PLOTS = Plots([], [], [], [], 0)
 
 json_values = st.recursive(
     st.none()
@@ -47,7 +47,7 @@ def assert_counted(ledger: Ledger) -> None:
     totals = found.totals
     assert totals.pop("planned") == sum(totals.values()) == len(found.points)
     assert {"p-0000", "p-0001", "p-0002"} <= {point.point_id for point in found.points}
-    assert "</html>" in render(found, NO_PLOTS)
+    assert "</html>" in render(found, Plots())
     (compared,) = compare([found, found])
     assert "</html>" in page(compared)
 
