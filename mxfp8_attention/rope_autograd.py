@@ -146,10 +146,10 @@ def restored(x_SBHD: Tensor, qkv_format: str) -> Tensor:
 
 def overlaps_itself(x: Tensor) -> bool:
     """Say whether two elements may share memory, as in the expanded gradient of a sum."""
-    extent = 1
+    extent = 1  # of the axes so far, from their first element to behind their last
     for stride, size in sorted(zip(x.stride(), x.shape, strict=True)):
         if size > 1:
             if stride < extent:
                 return True
-            extent = stride * size
+            extent += stride * (size - 1)
     return False

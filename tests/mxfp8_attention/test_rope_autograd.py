@@ -198,3 +198,25 @@ def test_elements_that_share_memory_cannot_be_rotated_in_place() -> None:
     q = torch.randn(5, 2, 1, 10).expand(5, 2, 3, 10)
     with pytest.raises(ValueError, match=r"hold each element once .* strides \(20, 10, 0, 1\)"):
         mla_rope_q(q, TABLES, rope_dim=6, inplace=True)
+
+
+@pytest.mark.parametrize(
+    ("axis", "step"), [(0, slice(None, None, 3)), (1, slice(None, None, 2)), (3, slice(0, 20, 2))]
+)
+def test_every_second_element_of_an_axis_is_no_overlap(axis: int, step: slice) -> None:
+    """A view may end before the axis around it would: its last stride is not all its own."""
+    buffer = torch.randn(5, 5, 7, 20)
+    index = [slice(None), slice(None), slice(1, None, 3), slice(0, 10)]
+    index[axis] = step
+    view = buffer[tuple(index)]
+    want = mla_rope_q(view, TABLES, rope_dim=6)
+    mla_rope_q(view, TABLES, rope_dim=6, inplace=True)
+    assert torch.equal(view, want)
+
+
+def test_windows_that_slide_over_each_other_overlap() -> None:
+    windows = torch.randn(5, 2, 40).unfold(-1, 10, 9)
+    with pytest.raises(ValueError, match="hold each element once"):
+        mla_rope_q(windows, TABLES, rope_dim=6, inplace=True)
+    apart = torch.randn(5, 2, 40).unfold(-1, 10, 10)
+    mla_rope_q(apart, TABLES, rope_dim=6, inplace=True)
