@@ -11,14 +11,17 @@ In both, the key's gradient is the FP32 sum over heads, rotated back and rounded
 
 Every function takes `qkv_format`: 'sbhd', 'bshd', or 'thd' with `cu_seqlens`, where tokens of all
 sequences are packed into one axis and each sequence starts at position 0 (queries and keys may
-have cu_seqlens of their own). `positions` overrides that: one offset, or the table row of each
-token. The result has the dtype and the format of the input and is dense.
+have cu_seqlens of their own). `positions` changes that: an offset is where the tokens, or each
+packed sequence, start instead of 0; a tensor is the table row of each token, whatever its
+sequence. The result has the dtype and the format of the input and is dense.
 
 `kernel` is 'eager' (plain PyTorch), 'triton' (fused), or 'auto': triton on a GPU, else eager.
 Nothing is ever replaced silently: a GPU without Triton is an error.
 """
 
 from __future__ import annotations
+
+from typing import SupportsIndex
 
 import torch
 from torch import Tensor
@@ -75,7 +78,8 @@ def mla_rope_q(
         qkv_format: sbhd, bshd or thd.
         cu_seqlens: thd only, int [sequences + 1]: where each sequence starts; the last entry is
             where the last one ends. Tokens after it are padding and take position 0.
-        positions: offset of the first token, or int [s] (thd: [t]): the table row of each token.
+        positions: offset of the first token (with cu_seqlens, of each sequence's first), or int
+            [s] (thd: [t]): the table row of each token.
         kernel: auto, eager or triton.
         inplace: overwrite q's rotary columns instead of copying q; autograd is told.
         inplace_grad: with `inplace`, let backward overwrite the incoming gradient too. Right only
@@ -227,32 +231,60 @@ def _addressed(
     """Return checked tables and the row of each token; None where token i takes row i."""
     _check_tables(tables, rope_dim, x)
     tokens = x.shape[1 if qkv_format == "bshd" else 0]
-    if (qkv_format == "thd") != (cu_seqlens is not None) and positions is None:
-        raise ValueError(
-            f"cu_seqlens must be given for thd and for thd alone, got qkv_format={qkv_format} "
-            f"{'with' if cu_seqlens is not None else 'without'} it"
-        )
+    _check_packing(qkv_format, cu_seqlens, needed=positions is None)
     if isinstance(positions, Tensor):
-        if positions.shape != (tokens,) or positions.is_floating_point():
+        if positions.shape != (tokens,) or not _holds_integers(positions):
             raise ValueError(
                 f"positions must be {tokens} integers, one for each token, "
                 f"got {positions.dtype} of shape {tuple(positions.shape)}"
             )
         return tables.cos, tables.sin, positions.to(device=x.device, dtype=torch.int64)
-    if cu_seqlens is not None:
-        return tables.cos, tables.sin, _packed_positions(cu_seqlens, tokens, x.device)
-    first = positions or 0
-    if not 0 <= first <= len(tables) - tokens:
+    first = 0 if positions is None else positions
+    # bool is an index to Python, and no offset to anybody.
+    if isinstance(first, bool) or not isinstance(first, SupportsIndex):
+        raise ValueError(f"positions must be an offset or a tensor, got {first!r}")
+    # Lengths on a GPU are not read, which would stall it: there the longest sequence is not known.
+    longest = tokens if cu_seqlens is None else 1
+    if not 0 <= first <= len(tables) - longest:
         raise ValueError(
             f"positions must lie within the {len(tables)} of the tables, "
             f"got {tokens} tokens from {first}; make longer tables"
         )
+    if cu_seqlens is not None:
+        return tables.cos, tables.sin, _packed_positions(cu_seqlens, tokens, first, x.device)
     return tables.cos[first:], tables.sin[first:], None
 
 
-def _packed_positions(cu_seqlens: Tensor, tokens: int, device: torch.device) -> Tensor:
-    """Return each packed token's place in its own sequence, [t]; 0 for padding after the last."""
+def _check_packing(qkv_format: str, cu_seqlens: Tensor | None, *, needed: bool) -> None:
+    """Refuse lengths where there are no packed sequences, and what are no lengths."""
+    if cu_seqlens is None:
+        if qkv_format == "thd" and needed:
+            raise ValueError(
+                "cu_seqlens must be given for thd and for thd alone, got qkv_format=thd without it"
+            )
+        return
+    if qkv_format != "thd":
+        raise ValueError(
+            "cu_seqlens must be given for thd and for thd alone, "
+            f"got qkv_format={qkv_format} with it"
+        )
+    if cu_seqlens.dim() != 1 or not len(cu_seqlens) or not _holds_integers(cu_seqlens):
+        raise ValueError(
+            "cu_seqlens must be integers with one axis, where each sequence starts and the last "
+            f"one ends, got {cu_seqlens.dtype} of shape {tuple(cu_seqlens.shape)}"
+        )
+
+
+def _holds_integers(x: Tensor) -> bool:
+    return not (x.is_floating_point() or x.is_complex() or x.dtype == torch.bool)
+
+
+def _packed_positions(cu_seqlens: Tensor, tokens: int, first: int, device: torch.device) -> Tensor:
+    """Return each packed token's place in its own sequence, counted from `first`, [t].
+
+    Padding after the last sequence takes 0.
+    """
     starts = cu_seqlens.to(device=device, dtype=torch.int64)
     token = torch.arange(tokens, device=device)
     sequence = torch.searchsorted(starts, token, right=True) - 1
-    return torch.where(token < starts[-1], token - starts[sequence], 0)
+    return torch.where(token < starts[-1], token - starts[sequence] + first, 0)

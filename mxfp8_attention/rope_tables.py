@@ -84,12 +84,13 @@ def rope_tables(
         The tables, one row for each position.
 
     Raises:
-        ValueError: `dim` is odd or not positive, or `positions` has more than one axis.
+        ValueError: `dim` is odd or not positive, or `positions` are no integers with one axis.
     """
     if dim <= 0 or dim % 2:
         raise ValueError(f"dim must be a positive even number, got {dim}")
     if isinstance(positions, Tensor):
-        if positions.dim() != 1 or positions.is_floating_point():
+        no_integers = positions.is_floating_point() or positions.dtype == torch.bool
+        if positions.dim() != 1 or no_integers:
             raise ValueError(
                 "positions must be integers with one axis, "
                 f"got {positions.dtype} of shape {tuple(positions.shape)}"
@@ -97,6 +98,8 @@ def rope_tables(
         device = positions.device if device is None else device
         index = positions.to(device=device, dtype=torch.float64)
     else:
+        if positions < 0:
+            raise ValueError(f"positions must be at least 0, got {positions}")
         index = torch.arange(positions, dtype=torch.float64, device=device)
     frequencies = _frequencies(dim, base, yarn).to(index.device)
     angles = torch.outer(index, frequencies)
@@ -141,6 +144,8 @@ def context_parallel_positions(
     Raises:
         ValueError: the sequence does not divide into 2 cp_size chunks, or there is no such rank.
     """
+    if cp_size < 1:
+        raise ValueError(f"cp_size must be at least 1, got {cp_size}")
     if seq_len % (2 * cp_size):
         raise ValueError(f"seq_len must be a multiple of 2 x {cp_size} ranks, got {seq_len}")
     if not 0 <= cp_rank < cp_size:

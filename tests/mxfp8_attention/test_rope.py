@@ -211,6 +211,21 @@ def test_an_offset_and_explicit_positions_pick_rows_of_the_tables() -> None:
     assert torch.equal(packed, want[:, 0])
 
 
+def test_an_offset_of_packed_sequences_is_where_each_of_them_starts() -> None:
+    """As a rank of context parallelism, or a decoder, holds the second part of each."""
+    tables = rope_tables(12, 8)
+    cu_seqlens = torch.tensor([0, 3, 3, 7])
+    x = torch.randn(9, 2, 20)
+    options = {"rope_dim": 8, "qkv_format": "thd", "cu_seqlens": cu_seqlens}
+    later = mla_rope_q(x, tables, **options, positions=5)  # type: ignore[arg-type]  # of both kinds
+    rows = torch.tensor([5, 6, 7, 5, 6, 7, 8, 0, 0])  # padding stays at 0
+    want = mla_rope_q(x, tables, rope_dim=8, qkv_format="thd", positions=rows)
+    assert torch.equal(later, want)
+    assert not torch.equal(later, mla_rope_q(x, tables, **options))  # type: ignore[arg-type]  # so
+    by_rows = mla_rope_q(x, tables, **options, positions=rows)  # type: ignore[arg-type]  # so
+    assert torch.equal(by_rows, want)
+
+
 def test_a_position_outside_the_tables_gives_nan() -> None:
     out = mla_rope_q(
         torch.ones(3, 1, 2, 10),
@@ -251,6 +266,14 @@ def test_a_head_may_be_rotary_from_end_to_end() -> None:
         ({"positions": -1}, "within the 4 of the tables, got 4 tokens from -1"),
         ({"positions": torch.arange(3)}, "positions must be 4 integers"),
         ({"positions": torch.zeros(4)}, "positions must be 4 integers.*got torch.float32"),
+        ({"positions": torch.ones(4).bool()}, "positions must be 4 integers.*got torch.bool"),
+        ({"positions": 1.0}, "positions must be an offset or a tensor, got 1.0"),
+        ({"positions": True}, "positions must be an offset or a tensor, got True"),
+        ({"positions": [0, 1, 2, 3]}, r"positions must be an offset or a tensor, got \[0"),
+        (
+            {"positions": 0, "cu_seqlens": torch.tensor([0, 4])},
+            "cu_seqlens must be given for thd and for thd alone, got qkv_format=sbhd with it",
+        ),
         ({"kernel": "cuda"}, "rope_kernel must be one of auto, eager, triton, got cuda"),
         ({"inplace_grad": True}, "inplace_grad must be False without inplace"),
     ],
@@ -259,6 +282,25 @@ def test_queries_that_do_not_fit_are_refused(changes: dict[str, object], message
     arguments = {"rope_dim": 6} | changes
     with pytest.raises(ValueError, match=message):
         mla_rope_q(torch.zeros(4, 2, 3, 10), rope_tables(4, 6), **arguments)  # type: ignore[arg-type]  # wrong on purpose
+
+
+@pytest.mark.parametrize(
+    ("cu_seqlens", "message"),
+    [
+        (None, "cu_seqlens must be given for thd .* got qkv_format=thd without it"),
+        (torch.tensor([[0, 4]]), r"integers with one axis.* torch.int64 of shape \(1, 2\)"),
+        (torch.tensor(4), r"integers with one axis.* of shape \(\)"),
+        (torch.tensor([], dtype=torch.int32), r"integers with one axis.* of shape \(0,\)"),
+        (torch.tensor([0.0, 4.0]), "integers with one axis.* got torch.float32"),
+    ],
+)
+def test_lengths_that_are_none_are_refused(cu_seqlens: Tensor | None, message: str) -> None:
+    q, tables = torch.zeros(4, 3, 10), rope_tables(4, 6)
+    with pytest.raises(ValueError, match=message):
+        mla_rope_q(q, tables, rope_dim=6, qkv_format="thd", cu_seqlens=cu_seqlens)
+    packed = {"rope_dim": 6, "qkv_format": "thd", "cu_seqlens": torch.tensor([0, 4])}
+    with pytest.raises(ValueError, match="within the 4 of the tables, got 4 tokens from 4"):
+        mla_rope_q(q, tables, **packed, positions=4)  # type: ignore[arg-type]  # of both kinds
 
 
 def test_keys_that_do_not_fit_are_refused() -> None:

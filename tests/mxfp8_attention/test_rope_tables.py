@@ -114,3 +114,9 @@ def test_what_makes_no_table_is_refused() -> None:
         context_parallel_positions(16, 3, 0)
     with pytest.raises(ValueError, match="cp_rank must be from 0 to 1, got 2"):
         context_parallel_positions(16, 2, 2)
+    with pytest.raises(ValueError, match="cp_size must be at least 1, got 0"):
+        context_parallel_positions(16, 0, 0)
+    with pytest.raises(ValueError, match="positions must be at least 0, got -3"):
+        rope_tables(-3, 8)
+    with pytest.raises(ValueError, match=r"integers with one axis, got torch\.bool"):
+        rope_tables(torch.tensor([True, False]), 8)
