@@ -57,6 +57,11 @@ def point_problems(point: Point) -> list[str]:
     ]
 
 
+def shape_problems(shape: Shape) -> list[str]:
+    """Every rule that a shape by itself breaks."""
+    return [*_finite(shape, "shape"), *_shape(shape)]
+
+
 def _finite(value: object, key: str) -> Iterator[str]:
     """No number of a configuration is NaN or infinite."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
@@ -109,6 +114,11 @@ def _shape(shape: Shape) -> Iterator[str]:
         yield f"shape.seed must be between 0 and 2**63 - 1, got {shape.seed}"
     if shape.rope_table is RopeTable.yarn:
         yield from _above_zero("shape.yarn_factor", shape.yarn_factor)
+        if shape.rope_base <= 1:
+            yield (
+                "shape.rope_base must be greater than 1 with shape.rope_table=yarn, "
+                f"got {shape.rope_base}"
+            )
         yield from _at_least("shape.yarn_original_seq_len", shape.yarn_original_seq_len, 1)
         yield from _above_zero("shape.yarn_beta_slow", shape.yarn_beta_slow)
         if shape.yarn_beta_fast <= shape.yarn_beta_slow:

@@ -20,6 +20,7 @@ import torch
 
 from conf.choices import Projection, RecipeName
 from conf.plain import from_plain, to_plain
+from conf.rules import shape_problems
 from conf.schema import (
     Bf16Recipe,
     Fp8BlockRecipe,
@@ -29,13 +30,13 @@ from conf.schema import (
     Recipe,
     Shape,
 )
+from mxfp8_attention.capability_limits import HOPPER_FP8_HEAD_DIM
+from mxfp8_attention.capability_refusal import rope_refusal, shape_refusal
 from mxfp8_attention.prediction_store import STORE, save
 from mxfp8_attention.predictions import DEFAULT_SEEDS, other_seeds, predict_recipes
 
 SHAPES = Path(__file__).parents[1] / "conf" / "shape"
 SEED_INIT_STD = 0.023
-# The one width of Q and K, beside an equal one of V, that FP8 attention takes on Hopper.
-_FP8_ATTENTION_WIDTH = 128
 
 
 def shipped_shapes() -> dict[str, Shape]:
@@ -138,7 +139,7 @@ def recipes_for(shape: Shape, names: Sequence[str] = ()) -> list[Recipe]:
         Fp8CurrentRecipe(),  # and delayed scaling, whose numbers are the same
         Fp8BlockRecipe(),
     ]
-    if shape.head_dim_qk == shape.head_dim_v == _FP8_ATTENTION_WIDTH:
+    if shape.head_dim_qk == shape.head_dim_v == HOPPER_FP8_HEAD_DIM:
         found.append(Fp8DelayedRecipe(fp8_dpa=True))
     wanted = {"fp8_current" if name == "fp8_delayed" else name for name in names} | set(names)
     return [recipe for recipe in found if not names or recipe.name.name in wanted]
@@ -156,6 +157,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         options = _options(arguments)
         shapes = _chosen(options)
+        for shape in shapes:
+            _check(shape, recipes_for(shape, options.recipe), options.device)
     except ValueError as error:
         print(error, file=sys.stderr)
         return 2
@@ -215,8 +218,21 @@ def _chosen(options: argparse.Namespace) -> list[Shape]:
     if options.device == "cuda" and not torch.cuda.is_available():
         raise ValueError("--device must be cpu where there is no CUDA GPU, got cuda")
     shapes = [with_overrides(known[name], options.set) for name in names]
+    problems = [problem for shape in shapes for problem in shape_problems(shape)]
+    if problems:
+        raise ValueError(problems[0])
     fixed = {override.removeprefix("shape.").partition("=")[0] for override in options.set}
     return [variant for shape in shapes for variant in variants(shape, fixed)]
+
+
+def _check(shape: Shape, recipes: Sequence[Recipe], device: str) -> None:
+    """Refuse what this device or a recipe could not compute, before anything is."""
+    refusal = rope_refusal(shape, device)
+    for recipe in recipes:
+        reason = shape_refusal(shape, recipe)
+        refusal = refusal or (reason and f"{reason}; --recipe names those to compute")
+    if refusal:
+        raise ValueError(refusal)
 
 
 if __name__ == "__main__":

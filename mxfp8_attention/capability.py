@@ -18,6 +18,8 @@ from mxfp8_attention.capability_limits import (
     CUDNN_FOR_CURRENT_SCALING_ATTENTION,
     CUDNN_FOR_MXFP8_ATTENTION,
     CUDNN_FOR_TRANSFORMER_ENGINE,
+)
+from mxfp8_attention.capability_refusal import (
     attention_is_quantized,
     refusal_anywhere,
 )

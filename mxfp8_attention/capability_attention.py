@@ -17,7 +17,7 @@ from typing import Any, SupportsInt
 from conf.choices import AttnMask, RecipeName
 from conf.schema import Recipe, Shape
 from mxfp8_attention.capability import Check, Refusal
-from mxfp8_attention.capability_limits import attention_is_quantized, mask_name
+from mxfp8_attention.capability_refusal import attention_is_quantized, mask_name
 
 _LOGGER = "DotProductAttention"
 _SOURCE = "transformer_engine...dot_product_attention.utils.get_attention_backend"

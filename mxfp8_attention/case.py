@@ -14,6 +14,7 @@ from torch import Tensor
 
 from conf.choices import AttnMask, Projection, QkvFormat, RopeTable
 from conf.schema import Shape
+from mxfp8_attention.flops import projection_widths
 from mxfp8_attention.rope import RopeTables, YarnParameters, rope_tables, softmax_scale
 
 
@@ -52,9 +53,7 @@ def weight_shapes(shape: Shape) -> dict[str, tuple[int, ...]]:
     Returns:
         Shapes as torch's Linear has them: [out_features, in_features] and [out_features].
     """
-    heads, hidden = shape.num_heads, shape.hidden
-    q_width = heads * shape.head_dim_qk
-    v_width = heads * shape.head_dim_v
+    hidden = shape.hidden
     shapes: dict[str, tuple[int, ...]] = {}
 
     def linear(name: str, rows: int, columns: int) -> None:
@@ -62,15 +61,12 @@ def weight_shapes(shape: Shape) -> dict[str, tuple[int, ...]]:
         if shape.bias:
             shapes[f"{name}_bias"] = (rows,)
 
-    if shape.projection is Projection.fused:
-        linear("qkv", 2 * q_width + v_width, hidden)
-    else:
-        kv_width = heads * (shape.head_dim_nope + shape.head_dim_v) + shape.head_dim_rope
-        for name, width in (("q", q_width), ("kv", kv_width)):
+    for name, width in projection_widths(shape).items():
+        if shape.projection is Projection.split:
             shapes[f"{name}_norm_weight"] = (hidden,)
             shapes[f"{name}_norm_bias"] = (hidden,)
-            linear(name, width, hidden)
-    linear("out", hidden, v_width)
+        linear(name, width, hidden)
+    linear("out", hidden, shape.num_heads * shape.head_dim_v)
     return shapes
 
 

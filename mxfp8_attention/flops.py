@@ -65,13 +65,17 @@ def precisions(recipe: Recipe) -> tuple[str, str]:
     return linear, linear if getattr(recipe, "fp8_dpa", False) else "bf16"
 
 
+def projection_widths(shape: Shape) -> dict[str, int]:
+    """Columns of each projection by its name: qkv, or q and kv."""
+    heads, qk, v = shape.num_heads, shape.head_dim_qk, shape.head_dim_v
+    if shape.projection is Projection.fused:
+        return {"qkv": heads * (2 * qk + v)}
+    return {"q": heads * qk, "kv": heads * (shape.head_dim_nope + v) + shape.head_dim_rope}
+
+
 def projection_width(shape: Shape) -> int:
     """Columns of the fused QKV projection, or of Q and KV together."""
-    heads = shape.num_heads
-    if shape.projection is Projection.fused:
-        return heads * (2 * shape.head_dim_qk + shape.head_dim_v)
-    kv = heads * (shape.head_dim_nope + shape.head_dim_v) + shape.head_dim_rope
-    return heads * shape.head_dim_qk + kv
+    return sum(projection_widths(shape).values())
 
 
 def total_flops(shape: Shape, recipe: Recipe, direction: str) -> float:

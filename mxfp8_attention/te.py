@@ -19,7 +19,7 @@ from torch.nn import Parameter
 
 from conf.choices import Projection, RecipeName, Weights
 from conf.schema import Recipe
-from mxfp8_attention.capability_limits import attention_is_quantized, mask_name
+from mxfp8_attention.capability_refusal import attention_is_quantized, mask_name
 from mxfp8_attention.model import NORM_EPS, Case, Path, weight_shapes
 from mxfp8_attention.te_recipes import transformer_engine_recipe
 

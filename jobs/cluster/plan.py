@@ -30,7 +30,7 @@ from jobs.cluster.ledger import Ledger, PlannedPoint, Source, SweepInfo, now
 from jobs.cluster.source import CHECKOUT, source_of
 from jobs.errors import LedgerError, UsageError
 from jobs.files import readable_like, write_whole
-from mxfp8_attention.capability_limits import refusal_by_config
+from mxfp8_attention.capability_refusal import refusal_by_config
 
 POINT_FIELDS = tuple(field.name for field in dataclasses.fields(Point))
 

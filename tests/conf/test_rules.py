@@ -54,6 +54,10 @@ NAN, INFINITY, TE = math.nan, math.inf, Backend.te
         ({"shape.seed": -1}, "shape.seed must be between 0 and 2**63 - 1, got -1"),
         ({"shape.seed": 2**63}, f"shape.seed must be between 0 and 2**63 - 1, got {2**63}"),
         (
+            {"shape.rope_table": RopeTable.yarn, "shape.rope_base": 1.0},
+            "shape.rope_base must be greater than 1 with shape.rope_table=yarn, got 1.0",
+        ),
+        (
             {"shape.rope_table": RopeTable.yarn, "shape.yarn_factor": 0.0},
             "shape.yarn_factor must be greater than 0, got 0.0",
         ),

@@ -95,6 +95,18 @@ def test_the_command_stores_what_it_computed(
         (["--shape", "dsv4"], "--shape must be one of dsv2_lite, dsv3, "),
         (["--all", "--seeds", "0"], "--seeds must be at least 1, got 0"),
         (["--shape", "tiny", "--set", "heads=3"], "heads=3 must be key=value, "),
+        (["--shape", "tiny", "--set", "hidden=-1"], "shape.hidden must be at least 1, got -1"),
+        (["--shape", "tiny", "--set", "init_std=nan"], "shape.init_std must be a finite number"),
+        (["--shape", "tiny", "--set", "init_std=0"], "shape.init_std must be greater than 0"),
+        (["--shape", "tiny", "--set", "qkv_format=thd"], "shape.qkv_format must be sbhd, got thd"),
+        (
+            ["--shape", "tiny", "--set", "rope_kernel=triton"],
+            "shape.rope_kernel=triton needs a CUDA GPU",
+        ),
+        (
+            ["--shape", "tiny", "--set", "seq_len=100"],
+            "shape.seq_len must be a multiple of 128 for MXFP8 attention, got 100; --recipe names",
+        ),
         (["--shape", "tiny", "--device", "cuda"], "--device must be cpu where there is no CUDA"),
     ],
 )
