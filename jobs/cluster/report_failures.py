@@ -1,9 +1,9 @@
-"""What did not pass, grouped by what is the same, each point with its evidence and log."""
+"""What did not pass, grouped by what is the same, with its evidence and log."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from jobs.cluster.collect_log import excerpt
@@ -15,23 +15,44 @@ ORDER = ("FAILED", "ERROR", "UNSUPPORTED", "REQUEUED", "RUNNING", "PENDING", "PL
 _EXCERPT_LINES = 30
 _LINE_CHARS = 400
 _MOST_EXCERPTS = 200
+# Of a row of sacct ids and elapsed time; of the shell's log the raw id; any moment.
+_OWN = re.compile(
+    r"(?m)^sacct: [^|\n]*\|[^|\n]*(?P<kept>\|[^|\n]*\|[^|\n]*\|)\d*"
+    r"|\b(?:JOB|STEP) \d[\d_.+]*"
+    r"|\b(?:\d{4}-\d\d-\d\d[T ])?\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:\d\d)?"
+)
 
 
 @dataclass(frozen=True)
 class Excerpt:
-    """The last lines of a log."""
+    """Lines of a log or a record.
+
+    Attributes:
+        file: Where they stand; empty where no file holds them.
+        lines: The lines.
+        files: Further files that hold the same.
+    """
 
     file: str
     lines: str
+    files: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Failure:
-    """One point that did not pass."""
+    """Points that did not pass, with the evidence that all of them left.
 
-    point: CollectedPoint
+    Attributes:
+        points: The points, at least one.
+        evidence: As the first of them left it.
+        logs: The last lines of their logs, each text once.
+        differs: Whether the others' evidence tells other ids and times.
+    """
+
+    points: list[CollectedPoint]
     evidence: list[Excerpt]
     logs: list[Excerpt]
+    differs: bool = False
 
 
 @dataclass(frozen=True)
@@ -43,9 +64,14 @@ class FailureGroup:
     reason: str
     failures: list[Failure]
 
+    @property
+    def count(self) -> int:
+        """How many points these are."""
+        return sum(len(failure.points) for failure in self.failures)
+
 
 def failure_groups(collection: Collection) -> list[FailureGroup]:
-    """Everything that did not pass, the gravest first, equal reasons together.
+    """Everything that did not pass, the gravest first, equal reasons and equal evidence together.
 
     Args:
         collection: A collection whose folder holds its logs.
@@ -60,12 +86,54 @@ def failure_groups(collection: Collection) -> list[FailureGroup]:
         ended = point.state in ("FAILED", "ERROR")
         logs = _logs(point, collection.folder) if ended and quoted < _MOST_EXCERPTS else []
         quoted += bool(logs)
-        failure = Failure(point, _evidence(point), logs)
+        failure = Failure([point], _evidence(point), logs)
         groups.setdefault((point.state, point.cause, _sameness(point)), []).append(failure)
     return [
-        FailureGroup(state, cause, _reason(failures[0].point), failures)
+        FailureGroup(state, cause, _reason(failures[0].points[0]), _merged(failures))
         for (state, cause, _), failures in groups.items()
     ]
+
+
+def _merged(failures: list[Failure]) -> list[Failure]:
+    """One failure for each evidence that is the same but for the ids and times in it."""
+    alike: dict[tuple[str, ...], list[Failure]] = {}
+    for failure in failures:
+        texts = tuple(_bare(piece.lines, failure.points[0]) for piece in failure.evidence)
+        alike.setdefault(texts, []).append(failure)
+    return [
+        Failure(
+            [point for one in same for point in one.points],
+            same[0].evidence,
+            _each_once(same, texts),
+            any(_lines(one.evidence) != _lines(same[0].evidence) for one in same),
+        )
+        for texts, same in alike.items()
+    ]
+
+
+def _each_once(same: list[Failure], told: tuple[str, ...]) -> list[Excerpt]:
+    """The logs' last lines: each text once, and none that the evidence has told whole."""
+    found: dict[str, Excerpt] = {}
+    for failure in same:
+        for piece in failure.logs:
+            text = _bare(piece.lines, failure.points[0])
+            if text in found:
+                first = found[text]
+                found[text] = replace(first, files=(*first.files, piece.file))
+            elif text not in told:
+                found[text] = piece
+    return list(found.values())
+
+
+def _lines(pieces: list[Excerpt]) -> list[str]:
+    return [piece.lines for piece in pieces]
+
+
+def _bare(text: str, point: CollectedPoint) -> str:
+    """A text without what names one point, one job or one moment."""
+    for name in (point.point_id, point.job_id):
+        text = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", "#", text) if name else text
+    return _OWN.sub(lambda match: f"{match['kept'] or ''}#", text)
 
 
 def _sameness(point: CollectedPoint) -> str:
