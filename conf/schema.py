@@ -36,7 +36,7 @@ class Gpu:
     Attributes:
         name: The group choice, and what tables print.
         device: `cpu` or `cuda`.
-        matches: Words one of which the driver's name of the GPU must contain.
+        matches: Whole words one of which the driver's name of the GPU must contain.
         compute_capability: "major.minor", None on a CPU.
         peak_bf16_tflops: Dense BF16 peak.
         peak_fp8_tflops: Dense FP8 peak, None where there is none.

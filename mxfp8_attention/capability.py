@@ -7,6 +7,7 @@ what only other machines answer can be tested anywhere. The attention kernels ar
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import Enum
 
@@ -141,7 +142,7 @@ def _gpu(wanted: Gpu, machine: Machine) -> Check:
         reason = f"no CUDA GPU on this machine: {machine.no_cuda_reason}"
         return Check(name, False, reason, refusal=Refusal.unsupported)
     found = f"{machine.gpu_name}, compute capability " + _dotted(machine.compute_capability)
-    matches = any(word.lower() in machine.gpu_name.lower() for word in wanted.matches)
+    matches = any(_is_named(word, machine.gpu_name) for word in wanted.matches)
     if wanted.any or not wanted.matches:
         return Check(name, True, found)
     if matches and wanted.compute_capability in (None, _dotted(machine.compute_capability)):
@@ -149,6 +150,12 @@ def _gpu(wanted: Gpu, machine: Machine) -> Check:
     reason = f"gpu={wanted.name} must be {' or '.join(wanted.matches)}, got {found}"
     remedy = "ask for the GPU that the job lands on, or set gpu.any=true"
     return Check(name, False, reason, remedy, refusal=Refusal.wrong_gpu)
+
+
+def _is_named(word: str, gpu_name: str) -> bool:
+    """Whether a whole word of the driver's name: a GB200 is no B200, a GH200 no H200."""
+    whole = rf"(?<![A-Za-z0-9]){re.escape(word)}(?![A-Za-z0-9])"
+    return re.search(whole, gpu_name, re.IGNORECASE) is not None
 
 
 def _needs_te(point: Point) -> bool:

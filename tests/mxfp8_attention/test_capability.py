@@ -107,6 +107,28 @@ def test_another_gpu_than_asked_for_is_an_error_unless_any_will_do() -> None:
     assert first_refusal(checks_for(relaxed, on_h200())) is None
 
 
+@pytest.mark.parametrize(
+    ("name", "asked", "driver", "is_it"),
+    [
+        ("b200", "B200", "NVIDIA B200", True),
+        ("b200", "B200", "NVIDIA GB200", False),
+        ("h200", "H200", "NVIDIA H200 NVL", True),
+        ("h200", "H200", "NVIDIA GH200 480GB", False),
+        ("h100", "H100", "NVIDIA H100 80GB HBM3", True),
+        ("gb300", "gb300", "NVIDIA GB300", True),
+        ("h20", "H20", "NVIDIA H200", False),
+        ("mine", "H200 NVL", "NVIDIA H200 NVL", True),
+    ],
+)
+def test_a_gpu_is_named_by_a_whole_word(name: str, asked: str, driver: str, is_it: bool) -> None:
+    """Its peaks would be another's: their shares would be wrong without a word."""
+    wanted = Gpu(name=name, matches=[asked])
+    checks = checks_for(point(Bf16Recipe(), wanted), replace(on_h200(), gpu_name=driver))
+    refusal = first_refusal(checks)
+    assert (refusal is None) is is_it
+    assert refusal is None or refusal.refusal is Refusal.wrong_gpu
+
+
 def test_a_gpu_of_the_right_name_and_another_capability_is_not_the_one() -> None:
     odd = replace(on_h200(), compute_capability=(9, 5))
     refusal = first_refusal(checks_for(point(Bf16Recipe(), H200), odd))
