@@ -10,6 +10,7 @@ it needs a CUDA GPU to be imported. Axes: S tokens, B batch, C hidden, H heads, 
 
 from __future__ import annotations
 
+from collections import Counter
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -52,7 +53,7 @@ class TransformerEnginePath(Path):
         self._autocast = te.autocast
         self._recipe = transformer_engine_recipe(recipe)
         self._cached = getattr(recipe, "weights", Weights.requantized) is Weights.cached
-        self._quantized_once: set[str] = set()
+        self._runs: Counter[str] = Counter()
         self.layers = _layers(te, case)
         shape = case.shape
         self.attention_module = te.DotProductAttention(
@@ -98,7 +99,7 @@ class TransformerEnginePath(Path):
         """Whether quantized weights are really taken from the cache.
 
         The high-precision weights are emptied for one forward pass: only a run that quantizes
-        them anew can notice.
+        them anew can notice. To be asked after the settling steps.
 
         Returns:
             None where no cache was asked for.
@@ -124,8 +125,10 @@ class TransformerEnginePath(Path):
     def _run(self, name: str, x: Tensor) -> Tensor:
         first: bool | None = None
         if self._cached:
-            first = name not in self._quantized_once
-            self._quantized_once.add(name)
+            # While delayed scaling settles, weights too have the scale of an empty history: what
+            # is kept is quantized by the last of these steps.
+            first = self._runs[name] <= self.settling_steps
+            self._runs[name] += 1
         result: Tensor = self.layers[name](x, is_first_microbatch=first)
         return result
 

@@ -95,6 +95,32 @@ class TestOnAStandIn:
         for layer in path.layers.values():
             assert bool(layer.weight.any()), "the check must put the weights back"
 
+    @pytest.mark.parametrize(
+        "recipe",
+        [
+            Fp8CurrentRecipe(weights=Weights.cached),
+            Fp8DelayedRecipe(weights=Weights.cached),
+        ],
+    )
+    def test_cached_weights_are_those_of_the_step_that_is_validated(self, recipe: Recipe) -> None:
+        """Delayed scaling quantizes its first step by a scale that knows no weight yet."""
+        case = make_case(small(seq_len=32, hidden=64, num_heads=1), "cpu")
+        path = TransformerEnginePath(recipe, case)
+        layer = path.layers["out"]
+
+        def step_with(value: float) -> float:
+            with torch.no_grad():
+                layer.weight.fill_(value)
+            path.step()
+            return float(layer.cache.mean())
+
+        assert [step_with(float(n)) for n in range(path.settling_steps)] == list(
+            range(path.settling_steps)
+        )
+        assert step_with(8.0) == 8.0
+        assert step_with(9.0) == 8.0
+        assert path.weight_cache_is_reused() is True
+
     def test_the_cache_check_notices_a_run_that_quantizes_anew(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -170,7 +196,8 @@ class TestOnTransformerEngine:
         assert path.weight_cache_is_reused() is None
         recipe.weights = Weights.cached  # type: ignore[attr-defined]  # each of the three has it
         cached = TransformerEnginePath(recipe, case)
-        cached.step()
+        for _ in range(cached.settling_steps + 1):
+            cached.step()
         assert cached.weight_cache_is_reused() is True
 
     def test_the_check_notices_weights_that_are_quantized_anew(
