@@ -15,6 +15,7 @@ from typing import Any
 from benchmarks.gpu_machine import machine_table
 from benchmarks.gpu_plots import draw_all
 from benchmarks.gpu_records import Named, read_records
+from benchmarks.gpu_rope_table import rope_kernels
 from benchmarks.gpu_tables import (
     error_table,
     is_emulated,
@@ -66,6 +67,7 @@ def page(
         "## RoPE eager, RoPE in Triton, and the emulation",
         path_table(_group(named, "dsv3 bf16, eager", "dsv3 bf16, triton", "dsv3 mxfp8, emulated")),
         *_rope_words(records, kernels),
+        *([] if kernels is None else ["## The RoPE kernels", rope_kernels(kernels)]),
         "## Models and sequence lengths",
         shape_table([n for n in named if n.record.benchmark and not is_emulated(n)]),
         "![Speedup of FP8 in the linear layers](h200_speedup.svg)",
@@ -77,7 +79,8 @@ def page(
         "![Stages of the recipe's arm](h200_stages.svg)",
         "## Two cuDNNs on one machine",
         "This machine has a system cuDNN and the one bundled with PyTorch. Left as found, and "
-        "with `CUDNN_HOME` and `LD_LIBRARY_PATH` set as the remedy says:",
+        "with `CUDNN_HOME` and `LD_LIBRARY_PATH` set as the remedy says. `doctor` runs the probe "
+        "and shows its answers:",
         _cudnn(_group(named, "probe", "dsv2_lite bf16, cuDNN")),
     ]
     return "\n\n".join(parts) + "\n"

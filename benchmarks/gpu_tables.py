@@ -6,10 +6,13 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from benchmarks.gpu_records import Named
+from conf.choices import Projection
 from jobs.perf import RECIPE_LABELS
 from jobs.record import Speedup
 
 _TENSORS = ("q", "k", "v", "attention", "out", "dx", "dqkv_weight", "dout_weight")
+# What a split projection has instead of one weight.
+_SPLIT = {"dqkv_weight": ("dq_weight", "dkv_weight")}
 
 
 def table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
@@ -61,15 +64,24 @@ def ratio(found: Speedup | None) -> str:
 
 def error_table(named: list[Named]) -> str:
     """Relative L2 against FP32 of both arms, a row a point and a column a tensor."""
+    rows = [
+        (n.name, n.point.tolerance.name.name, *(_both_errors(n, t) for t in _TENSORS))
+        for n in named
+    ]
+    return table(("point (recipe / BF16)", "tolerance", *_TENSORS), rows)
 
-    def cell(n: Named, tensor: str) -> str:
-        recipe, bf16 = n.error(tensor, "recipe"), n.error(tensor, "bf16")
+
+def _both_errors(named: Named, tensor: str) -> str:
+    """The recipe's error against FP32, and what BF16 loses by itself; of both split weights."""
+    split = named.point.shape.projection is Projection.split
+    cells = []
+    for name in _SPLIT.get(tensor, (tensor,)) if split else (tensor,):
+        recipe, bf16 = named.error(name, "recipe"), named.error(name, "bf16")
         if recipe is None or bf16 is None:
             return "-"
-        return f"{recipe.rel_l2:.2e} / {bf16.rel_l2:.1e}"
-
-    rows = [(n.name, n.point.tolerance.name.name, *(cell(n, t) for t in _TENSORS)) for n in named]
-    return table(("point (recipe / BF16)", "tolerance", *_TENSORS), rows)
+        label = "" if name == tensor else f"{name} "
+        cells.append(f"{label}{recipe.rel_l2:.2e} / {bf16.rel_l2:.1e}")
+    return ", ".join(cells)
 
 
 def rope_ms(named: Named, arm: str, direction: str) -> float | None:
@@ -81,11 +93,7 @@ def rope_ms(named: Named, arm: str, direction: str) -> float | None:
 
 
 def path_table(named: list[Named]) -> str:
-    """Agreement with FP32 and times of each way to compute the same layer."""
-
-    def cell(n: Named, tensor: str, arm: str) -> str:
-        error = n.error(tensor, arm)
-        return "-" if error is None else f"{error.rel_l2:.2e}"
+    """Agreement with FP32, times and memory of each way to compute the same layer."""
 
     def rope(n: Named, arm: str, direction: str) -> str:
         ms = rope_ms(n, arm, direction)
@@ -98,13 +106,18 @@ def path_table(named: list[Named]) -> str:
             f"{recipe.fprop.median_ms:.3f}", f"{recipe.bprop.median_ms:.3f}"
         )  # fmt: skip
         ropes = f"{rope(n, 'recipe', 'fprop')} / {rope(n, 'recipe', 'bprop')}"
-        errors = (cell(n, tensor, "recipe") for tensor in ("q", "k", "out", "dx"))
+        errors = (_both_errors(n, tensor) for tensor in ("q", "k", "out", "dx"))
         note = "emulated: checks this code, not hardware" if is_emulated(n) else "measured"
-        rows.append((n.name, *errors, *times, ropes, note))
-    header = ("path", "q", "k", "out", "dx", "fprop (ms)", "bprop (ms)")
-    return "Relative L2 against FP32 of the recipe's arm, and its times.\n\n" + table(
-        (*header, "RoPE fprop / bprop (ms)", "times are"), rows
+        memory = None if recipe is None else recipe.peak_memory_gib
+        shown = "-" if memory is None else f"{memory:.1f}"
+        rows.append((n.name, *errors, *times, ropes, shown, note))
+    header = ("path (recipe / BF16)", "q", "k", "out", "dx", "fprop (ms)", "bprop (ms)")
+    told = (
+        "Relative L2 against FP32 of the recipe's arm and of the BF16 arm of the same run; times "
+        "and peak memory of the recipe's arm."
     )
+    columns = (*header, "RoPE fprop / bprop (ms)", "peak memory (GiB)", "times are")
+    return f"{told}\n\n{table(columns, rows)}"
 
 
 def shape_table(named: list[Named]) -> str:

@@ -37,6 +37,16 @@ from jobs.record import (
 from tests.jobs.node.points import H200, point
 from tests.shapes import DSV3
 
+_ROW = {"ms": 0.393, "floor_bytes": 1.5e9, "share": 0.92}
+_OF_COPIES = {"q_fprop": {"share_of_equal_copy": 0.99}, "k_bprop": {"share_of_equal_copy": 0.77}}
+KERNELS = {
+    "copy": {"long": 4.28},
+    "first_call": {"empty_cache_s": 2.4, "warm_cache_s": 0.54},
+    "kernels": {"q_fprop": _ROW},
+    "totals": {"fused, q out of place": _ROW | {"floor_ms": 0.361, "left_ms": 0.032}},
+    "other_shapes": {"s=512 b=4 h=16": _OF_COPIES},
+}
+
 
 def timing(ms: float) -> Timing:
     return Timing(
@@ -185,6 +195,8 @@ def test_no_speedup_is_claimed_from_an_emulated_arm(records: Path) -> None:
         if line.startswith("| dsv3 mxfp8, emulated |") and "hardware" in line
     ]
     assert "checks this code, not hardware" in line
+    assert "| 3.80e-02 / 1.7e-03 |" in line, "BF16's own error stands beside the recipe's"
+    assert "| 12.5 |" in line, "the memory of the emulation at this shape is told"
     assert "dsv3 mxfp8, emulated" not in text[text.index("## Models") :].split("## Two")[0]
 
 
@@ -260,11 +272,30 @@ def test_rope_is_told_apart_from_its_kernels(records: Path) -> None:
     triton = json.loads(records.read_text().splitlines()[4]) | {"name": "dsv3 bf16, triton RoPE"}
     with records.open("a") as handle:
         handle.write(json.dumps(triton) + "\n")
-    kernels = {"totals": {"fused, q out of place": {"ms": 0.393}}}
-    text = page(read_records(records), None, kernels)
+    text = page(read_records(records), None, KERNELS)
     assert "has 0.393 ms for RoPE forward and backward" in text
     assert "took 3.000 ms" in text
     assert "at short lengths" not in text, "both lengths have the same time here"
+
+
+def test_the_kernels_are_shown_with_their_floor_and_what_is_left(records: Path) -> None:
+    text = page(read_records(records), None, KERNELS)
+    assert "| q_fprop | 0.3930 | 1500 | 0.920 |" in text
+    assert "| fused, q out of place | 0.393 | 1500 | 0.361 | 0.032 | 0.920 |" in text
+    assert "| s=512 b=4 h=16 | 0.770 | k_bprop | 0.990 | q_fprop |" in text
+    assert "0.54 s with a warm compile cache" in text
+
+
+def test_a_split_projection_shows_the_errors_of_both_weights(records: Path) -> None:
+    one = json.loads(records.read_text().splitlines()[0]) | {"name": "dsv3 split bf16"}
+    one["record"]["config"]["shape"]["projection"] = "split"
+    errors = one["record"]["validation"]["tensors"]
+    for name in ("dq_weight", "dkv_weight"):
+        errors += [error | {"tensor": name} for error in errors if error["tensor"] == "dx"]
+    records.write_text(json.dumps(one) + "\n")
+    text = page(read_records(records), None)
+    told = "dq_weight 3.80e-02 / 1.7e-03, dkv_weight 3.80e-02 / 1.7e-03"
+    assert f"| {told} |" in text
 
 
 def test_the_committed_page_is_what_its_command_makes() -> None:
