@@ -19,6 +19,7 @@ from jobs.cluster.compare_stats import (
 )
 from jobs.cluster.table import arm_of
 from jobs.record import Record, Speedup, Timing
+from jobs.text import counted
 
 DIRECTIONS = ("fprop", "bprop")
 ARMS = ("recipe", "bf16")
@@ -96,9 +97,16 @@ def is_emulated(record: Record | None) -> bool:
     return result is not None and any(arm.emulated for arm in result.arms)
 
 
-def emulated_text(what: str) -> str:
-    """That such times are left out; `what` is what others are, like `compared`."""
-    return f"Times of emulated arms are not {what}: they say nothing of hardware."
+def emulated_text(what: str, count: int) -> str:
+    """That times of so many points are left out; `what` is what others are, like `compared`."""
+    points = counted(count, "point")
+    return f"Times of emulated arms are not {what} ({points}): they say nothing of hardware."
+
+
+STATISTIC = (
+    "Times and speedups are trimmed means over blocks; a report shows its record's own statistic."
+)
+"""What the times are that `compare` and `history` show."""
 
 
 def assumed(value: float) -> Sample | None:

@@ -13,7 +13,7 @@ from jobs.cluster import report_text as show
 from jobs.cluster.collect_points import CollectedPoint
 from jobs.cluster.compare import ComparedPoint, Comparison
 from jobs.cluster.compare_match import Unmatched
-from jobs.cluster.compare_metrics import emulated_text, is_emulated
+from jobs.cluster.compare_metrics import STATISTIC, emulated_text, is_emulated
 from jobs.cluster.compare_verdict import Judged, Verdict
 from jobs.text import counted
 
@@ -123,14 +123,12 @@ def sources(comparison: Comparison) -> list[str]:
 def figures(comparison: Comparison) -> list[str]:
     """What the shown figures are, and which are left out."""
     pairs = [one.pair for one in comparison.points]
-    lines = []
-    if any(is_emulated(point.record) for pair in pairs for point in (pair.first, pair.second)):
-        lines.append(emulated_text("compared"))
+    emulated = sum(
+        is_emulated(one.first.record) or is_emulated(one.second.record) for one in pairs
+    )
+    lines = [emulated_text("compared", emulated)] if emulated else []
     if any(judged.unit for one in comparison.points for judged in one.judged):
-        lines.append(
-            "Times and speedups are trimmed means over blocks; a report shows its record's own "
-            "statistic."
-        )
+        lines.append(STATISTIC)
     return lines
 
 

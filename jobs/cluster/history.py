@@ -23,6 +23,7 @@ from jobs.cluster.compare_metrics import Metric, is_emulated, metrics
 from jobs.cluster.compare_provenance import Difference, differences
 from jobs.cluster.compare_stats import BETWEEN_RUNS, Sample, ratio
 from jobs.cluster.compare_verdict import CONFIDENCE, Verdict
+from jobs.record import Record
 
 
 @dataclass(frozen=True)
@@ -116,9 +117,16 @@ def history(
     return sorted(series, key=lambda one: -len(one.changes))
 
 
-def holds_emulated(collections: Sequence[Collection]) -> bool:
-    """Whether there are times that are not followed: those of emulated arms say nothing."""
-    return any(is_emulated(point.record) for one in collections for point in one.points)
+def emulated_points(collections: Sequence[Collection]) -> int:
+    """How many points have times that are not followed, each record counted once."""
+    return len(
+        {
+            _run_of(point.record)
+            for one in collections
+            for point in one.points
+            if point.record is not None and is_emulated(point.record)
+        }
+    )
 
 
 def why_nothing(collections: Sequence[Collection]) -> str:
@@ -133,6 +141,8 @@ def why_nothing(collections: Sequence[Collection]) -> str:
     records = [one.record for each in collections for one in each.points if one.record is not None]
     if not any(record.benchmark or record.validation for record in records):
         return "none of the collections holds a time or an error"
+    if all(is_emulated(record) and not record.validation for record in records):
+        return "it holds no error, and times of emulated arms say nothing of hardware"
     return "no point ran twice on the same GPU with the same configuration"
 
 
@@ -178,13 +188,17 @@ def _verdict(metric: Metric, *, worse: bool) -> Verdict:
 
 def _once(values: Sequence[Seen]) -> list[Seen]:
     """Each record once: a sweep that was gathered under two names is one moment."""
-    seen: dict[tuple[str, str, int], Seen] = {}
+    seen: dict[tuple[str, str, str, int], Seen] = {}
     for value in values:
-        record = value.point.record
-        assert record is not None
-        key = (value.when, record.identity.job_id or "", record.identity.attempt)
-        seen.setdefault((f"{key[0]} {record.identity.point_id}", key[1], key[2]), value)
+        assert value.point.record is not None
+        seen.setdefault(_run_of(value.point.record), value)
     return sorted(seen.values(), key=lambda value: value.when)
+
+
+def _run_of(record: Record) -> tuple[str, str, str, int]:
+    """What tells one run from every other, in whatever collections it lies."""
+    which = record.identity
+    return record.finished_at or "", which.point_id, which.job_id or "", which.attempt
 
 
 def _noise(logs: Sequence[float], errors: Sequence[float]) -> float:

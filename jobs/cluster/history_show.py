@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from jobs.cluster import report_text as text
 from jobs.cluster.collect_store import write_if_changed
+from jobs.cluster.compare import Rules
+from jobs.cluster.compare_metrics import STATISTIC, emulated_text
 from jobs.cluster.compare_rows import MARKS
 from jobs.cluster.compare_show import STYLES
+from jobs.cluster.compare_verdict import CONFIDENCE
 from jobs.cluster.history import Change, Series
 from jobs.cluster.narrow import show_table
 from jobs.cluster.report_page import render_page
@@ -72,13 +75,45 @@ def headline(series: Sequence[Series]) -> str:
     return f"{counted(len(series), 'series', 'series')}, {changed} of them changed"
 
 
+def figures(series: Sequence[Series], emulated: int) -> list[str]:
+    """What the followed figures are, and which are left out.
+
+    Args:
+        series: What `history` found.
+        emulated: How many points have times that are not followed.
+    """
+    lines = [STATISTIC] if any(one.unit for one in series) else []
+    return [*lines, emulated_text("followed", emulated)] if emulated else lines
+
+
+def notes(series: Sequence[Series], emulated: int, rules: Rules) -> list[str]:
+    """What has to be known to read the page: its figures, its lines and its changes.
+
+    Args:
+        series: What `history` found.
+        emulated: How many points have times that are not followed.
+        rules: The thresholds that it was asked for.
+    """
+    return [
+        *figures(series, emulated),
+        "A value is one run's: of times the trimmed mean, which leaves out the fastest and the "
+        "slowest fifth of its blocks; of an error the relative L2 against FP32. A line joins the "
+        "values, and no interval is drawn.",
+        f"A change is told where the medians of the runs before and after it differ by at least "
+        f"{100 * rules.threshold:g} % (an error's by {100 * rules.accuracy_threshold:g} %), and "
+        f"the {100 * CONFIDENCE:g} % interval of their ratio does not hold 1; with many places "
+        "where a series may be cut it is wider.",
+    ]
+
+
 @private_files()
-def write_history(series: Sequence[Series], folder: Path) -> Path:
+def write_history(series: Sequence[Series], folder: Path, notes: Sequence[str] = ()) -> Path:
     """Writes the page and its JSON.
 
     Args:
         series: What `history` found.
         folder: Where they go; made if it is missing.
+        notes: Lines that the page says of its figures.
 
     Returns:
         The page.
@@ -86,11 +121,11 @@ def write_history(series: Sequence[Series], folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     plain = json.dumps([_plain(one) for one in series], indent=1, allow_nan=False)
     write_if_changed(folder / "history.json", plain + "\n")
-    write_if_changed(folder / "history.html", page(series))
+    write_if_changed(folder / "history.html", page(series, notes))
     return folder / "history.html"
 
 
-def page(series: Sequence[Series]) -> str:
+def page(series: Sequence[Series], notes: Sequence[str] = ()) -> str:
     """The histories as one HTML file; of very many, the steady ones are left out."""
     whole = headline(series)
     left_out = max(0, len(series) - _MOST_PAGE_ROWS)
@@ -100,6 +135,7 @@ def page(series: Sequence[Series]) -> str:
         "history.html.j2",
         series=list(zip(series, states, strict=True)),
         headline=whole,
+        notes=notes,
         left_out=left_out,
         states=[(name, states.count(name)) for name in ("changed", "steady") if name in states],
         filters={

@@ -16,9 +16,8 @@ from jobs.cluster.command_line import Call, pasted
 from jobs.cluster.compare import Rules, exit_code
 from jobs.cluster.compare import compare as judge
 from jobs.cluster.compare_load import load_side, stored_collections
-from jobs.cluster.compare_metrics import emulated_text
+from jobs.cluster.history import emulated_points, why_nothing
 from jobs.cluster.history import history as follow
-from jobs.cluster.history import holds_emulated, why_nothing
 from jobs.cluster.narrow import show_table
 from jobs.cluster.plan import results_dir, runs_dir
 from jobs.errors import UsageError
@@ -124,10 +123,12 @@ def history(config: verbs.History, call: Call) -> int:
     if not series:
         screen.say(out, f"Nothing to follow in {len(found)} collections: {why_nothing(found)}")
         return 0
+    emulated = emulated_points(found)
     history_show.show(series, out, every=config.every)
-    if holds_emulated(found):
-        screen.say(out, emulated_text("followed"))
-    _written(lambda: [history_show.write_history(series, results / "history")], out)
+    for line in history_show.figures(series, emulated):
+        screen.say(out, line)
+    notes = history_show.notes(series, emulated, rules)
+    _written(lambda: [history_show.write_history(series, results / "history", notes)], out)
     return 0
 
 

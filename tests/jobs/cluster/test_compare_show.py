@@ -50,7 +50,7 @@ def test_the_screen_shows_what_changed_and_what_may_explain_it() -> None:
 
 
 def test_what_the_figures_are_and_which_are_left_out_is_told_everywhere() -> None:
-    left_out = "Times of emulated arms are not compared: they say nothing of hardware."
+    left_out = "Times of emulated arms are not compared (2 points): they say nothing of hardware."
     means = "Times and speedups are trimmed means over blocks; a report shows"
     (emulated,) = compare([run(gpu="cpu"), run("second", gpu="cpu", seed=5)])
     for found, told, untold in ((emulated, left_out, means), (slower(), means, left_out)):

@@ -8,7 +8,7 @@ import pytest
 
 from jobs.cluster.collect_points import Collection
 from jobs.cluster.compare_verdict import Verdict
-from jobs.cluster.history import Series, history, holds_emulated, why_nothing
+from jobs.cluster.history import Series, emulated_points, history, why_nothing
 from jobs.cluster.history_show import line, page
 from tests.jobs.cluster.runs import run
 
@@ -97,7 +97,7 @@ def test_errors_are_followed_also_of_emulated_runs_whose_times_are_not() -> None
             if (error.tensor, error.arm, error.reference) == ("dx", "recipe", "fp32"):
                 object.__setattr__(error, "rel_l2", error.rel_l2 * 1.08)
     found = history(made)
-    assert holds_emulated(made)
+    assert emulated_points(made) == emulated_points([*made, made[0]]) == 6
     assert all(one.metric.startswith("error of ") for one in found)
     (changed,) = [one for one in found if one.changes]
     assert changed.metric == "error of dx"
@@ -108,6 +108,13 @@ def test_errors_are_followed_also_of_emulated_runs_whose_times_are_not() -> None
 
 
 def test_why_nothing_is_followed_is_told() -> None:
+    emulated = [run(f"e-{day}", gpu="cpu", lengths=(4096,), day=day) for day in (1, 2)]
+    for collection in emulated:
+        (point,) = collection.points
+        assert point.record is not None
+        object.__setattr__(point.record, "validation", None)
+    assert not history(emulated)
+    assert "times of emulated arms say nothing" in why_nothing(emulated)
     assert "ran twice" in why_nothing([run(), run("h", gpu="h200")])
     assert "none of the collections holds a time or an error" in why_nothing([])
 

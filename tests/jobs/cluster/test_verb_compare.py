@@ -84,7 +84,12 @@ def test_a_history_is_dated(launcher: Launcher) -> None:
     assert result.code == 0, result.err
     assert "2025-11-07" in result.out
     assert "14 series, 4 of them changed" in result.out
-    assert (launcher.results_dir / "history" / "history.html").is_file()
+    page = (launcher.results_dir / "history" / "history.html").read_text(encoding="utf-8")
+    assert "Times and speedups are trimmed means over blocks" in result.out
+    assert "Times and speedups are trimmed means over blocks" in page
+    assert "no interval is drawn" in page
+    assert "differ by at least 2 % (an error&#39;s by 5 %), and the 99 % interval" in page
+    assert "emulated" not in result.out + page
     assert "0 of them changed" in launcher("history", "100", "101").out
 
 
@@ -94,7 +99,11 @@ def test_a_history_of_emulated_runs_follows_their_errors_alone(launcher: Launche
     assert result.code == 0, result.err
     assert "error of dx" in result.out
     assert "recipe fprop" not in result.out
-    assert "Times of emulated arms are not followed" in result.out
+    left_out = "Times of emulated arms are not followed (2 points): they say nothing of hardware."
+    page = (launcher.results_dir / "history" / "history.html").read_text(encoding="utf-8")
+    assert left_out in result.out
+    assert left_out in page
+    assert "trimmed means over blocks" not in result.out + page
 
 
 @pytest.mark.parametrize(
