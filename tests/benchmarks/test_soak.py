@@ -19,9 +19,6 @@ SUMMARY = ROOT / "docs" / "results" / "soak.json"
 
 @pytest.mark.slurm
 @pytest.mark.slow_fault
-@pytest.mark.xfail(
-    strict=False, reason="open: an array task is told as lost for a moment, though SLURM has it"
-)
 @pytest.mark.timeout(240)  # twenty seconds of faults, and then everything has to come to its end
 @pytest.mark.xdist_group("own-cluster")
 def test_the_books_balance_after_a_short_soak() -> None:

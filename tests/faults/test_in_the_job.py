@@ -49,6 +49,13 @@ def cancel_one(cluster: SlurmCluster, command: Command) -> None:
     cluster.run("scancel", f"{command.begun()}_0")
 
 
+def cancel_waiting_one(cluster: SlurmCluster, command: Command) -> None:
+    """SLURM keeps no row of it, for others of its array wait still."""
+    job = command.begun()
+    cluster.run("scancel", f"{job}_1")
+    cluster.run("scancel", f"{job}_0")
+
+
 def cancel_pending(cluster: SlurmCluster, command: Command) -> None:
     cluster.run("scancel", command.job())
 
@@ -91,6 +98,11 @@ FAULTS: dict[str, tuple[tuple[str, ...], Act, pytest.MarkDecorator]] = {
         (f"shape.seed={node.HANGS},{node.PASS},{node.SLOW_PASS}",),
         cancel_one,
         ended("scancel of one array element", Cause.cancelled, "CANCELLED AT ", slow=False),
+    ),
+    "cancel one that waits": (
+        (f"shape.seed={node.HANGS},{node.PASS},{node.SLOW_PASS}", "launch.max_parallel=1"),
+        cancel_waiting_one,
+        ended("scancel of one array element that waits", Cause.cancelled, "it never started"),
     ),
     "cancel running": (
         (HANGS,),
@@ -194,7 +206,7 @@ def test_a_job_that_is_ended_from_outside(
     told = told_of(
         command.user,
         command.ledger,
-        points[1 if name == "requeue" else 0].point_id,
+        points[1 if name in ("requeue", "cancel one that waits") else 0].point_id,
         screen=screen + command.seen,
         retries=row.retried is not None,
     )
@@ -203,6 +215,9 @@ def test_a_job_that_is_ended_from_outside(
     if name == "cancel one":
         outcomes = command.user.outcomes(command.ledger)
         assert [outcomes[point.point_id] for point in points] == [[], ["PASSED"], ["PASSED"]]
+    if name == "cancel one that waits":
+        outcomes = command.user.outcomes(command.ledger)
+        assert [outcomes[point.point_id] for point in points] == [[], [], ["PASSED"]]
     if name == "warning":
         assert "not started: its job's time limit came first" in screen
     if name == "requeue":

@@ -201,7 +201,7 @@ def test_a_node_that_breaks(launcher: Launcher, tell: Tell, broken: str) -> None
     code=1,
     place=Place.gpu,
     slow=True,
-    note="not run yet",
+    note="run on an H200",
 )
 def test_a_gpu_that_is_full(launcher: Launcher, tell: Tell) -> None:
     free_bytes, _ = torch.cuda.mem_get_info()
