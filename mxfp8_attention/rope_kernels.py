@@ -45,17 +45,13 @@ def cos_and_sin(
     inside = (columns < R // 2) & (row >= 0) & (row < table_rows)
     cos = tl.load(cos_ptr + row * R + columns, mask=inside, other=float("nan"))
     sin = tl.load(sin_ptr + row * R + columns, mask=inside, other=float("nan"))
-    if WIDE:
-        return cos.to(tl.float64), sin.to(tl.float64)
-    return cos, sin
+    return widened(cos, WIDE), widened(sin, WIDE)
 
 
 @triton.jit
 def widened(x, WIDE: tl.constexpr):
     """Convert to the type that is computed in."""
-    if WIDE:
-        return x.to(tl.float64)
-    return x.to(tl.float32)
+    return x.to(tl.float64 if WIDE else tl.float32)
 
 
 @triton.jit

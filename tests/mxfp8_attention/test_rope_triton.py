@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 import torch
@@ -50,6 +51,18 @@ def test_the_interpreter_reports_what_fails(interpreter: Interpreter) -> None:
     failure = interpreter.failure_of("no such case")
     assert failure is not None
     assert "KeyError: 'no such case'" in failure
+
+
+@needs_triton
+@pytest.mark.parametrize("arch", [90, 100])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64], ids=str)
+def test_kernels_compile_for_a_gpu_that_is_not_here(
+    arch: int, dtype: torch.dtype, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+    compiler = import_module("tests.mxfp8_attention.triton_compiler")
+    for launches in compiler.launches_of((128, 64, 128), dtype):
+        assert compiler.compile_for(arch, launches) >= 2
 
 
 @needs_gpu
