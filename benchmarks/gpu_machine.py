@@ -49,7 +49,13 @@ def machine_table(named: list[Named]) -> str:
                 for one in found
             ),
         ),
-        ("Source", _each(f"{one.commit}{' and changes' if one.dirty else ''}" for one in found)),
+        (
+            "Source",
+            _each(
+                f"{(one.commit or 'unknown')[:7]}{' and changes' if one.dirty else ''}"
+                for one in found
+            ),
+        ),
     ]
     for name, is_probe in (("Fingerprint of job=probe", True), ("Fingerprint of others", False)):
         probes = [

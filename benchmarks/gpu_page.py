@@ -18,7 +18,6 @@ from benchmarks.gpu_records import Named, read_records
 from benchmarks.gpu_rope_table import rope_kernels
 from benchmarks.gpu_tables import (
     error_table,
-    is_emulated,
     path_table,
     rope_ms,
     shape_table,
@@ -26,6 +25,7 @@ from benchmarks.gpu_tables import (
     table,
     times,
 )
+from conf.choices import Profiler
 from jobs.record import Check, Outcome
 
 RESULTS = Path(__file__).resolve().parents[1] / "docs" / "results"
@@ -47,6 +47,7 @@ def page(
         Markdown.
     """
     named = list(records.values())
+    measured = [n for n in named if n.measured]
     parts = [
         "# Measured on an NVIDIA H200",
         "Made by `python -m benchmarks.gpu_page` from the records beside this page; every point "
@@ -69,14 +70,18 @@ def page(
         *_rope_words(records, kernels),
         *([] if kernels is None else ["## The RoPE kernels", rope_kernels(kernels)]),
         "## Models and sequence lengths",
-        shape_table([n for n in named if n.record.benchmark and not is_emulated(n)]),
+        shape_table(measured),
         "![Speedup of FP8 in the linear layers](h200_speedup.svg)",
         "![Time against sequence length](h200_seq_len.svg)",
         "## Stage by stage",
         "Each stage by itself; `sum` is their sum, `whole` the step measured in one piece. `rope` "
-        "is another measure than that of `h200_rope.json`: see RoPE above.",
-        stage_table([n for n in named if n.record.benchmark and not is_emulated(n)]),
+        "is another measure than that of `h200_rope.json`: see RoPE above. With a CUDA graph the "
+        "whole is replayed, and its stages are launched one by one: their sum holds the time that "
+        "launching takes.",
+        stage_table(measured),
         "![Stages of the recipe's arm](h200_stages.svg)",
+        "## Under a profiler",
+        _profiles([n for n in named if n.point.benchmark.profile is not Profiler.none]),
         "## Two cuDNNs on one machine",
         "This machine has a system cuDNN and the one bundled with PyTorch. Left as found, and "
         "with `CUDNN_HOME` and `LD_LIBRARY_PATH` set as the remedy says. `doctor` runs the probe "
@@ -138,6 +143,22 @@ def _rope_words(records: dict[str, Named], kernels: dict[str, Any] | None) -> li
     return [words]
 
 
+def _profiles(named: list[Named]) -> str:
+    if not named:
+        return "Not run."
+    words = (
+        "`benchmark.profile` adds an untimed pass under the profiler, with an NVTX range for each "
+        "arm and stage, and keeps its file beside the record. nsys has not run on this GPU."
+    )
+    rows = [
+        (n.name, check.name, "yes" if check.ok else "no", check.reason)
+        for n in named
+        for check in n.record.capability.checks
+        if check.name.startswith("profile ")
+    ]
+    return words + "\n\n" + table(("point", "check", "kept", "file, or why not"), rows)
+
+
 def _harness(harness: dict[str, Any] | None) -> str:
     if harness is None:
         return "Not measured."
@@ -157,9 +178,7 @@ def _harness(harness: dict[str, Any] | None) -> str:
     return (
         f"`python -m benchmarks.harness`: shape=dsv3 projection=split, whose modules {words} "
         f"those of Transformer Engine's own test (`{harness['configuration']}`), "
-        f"{harness['samples']} samples each way, in one process.\n\n"
-        + table(header, rows)
-        + (f"\n\n{harness['note']}" if "note" in harness else "")
+        f"{harness['samples']} samples each way, in one process.\n\n" + table(header, rows)
     )
 
 

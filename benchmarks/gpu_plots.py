@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.gpu_records import Named
-from conf.choices import Backend, RecipeName
+from conf.choices import RecipeName
 
 STAGE_COLOURS = {
     "qkv": "#4477aa",
@@ -28,11 +28,7 @@ def draw_all(records: dict[str, Named], folder: Path) -> None:
     mpl.use("Agg")
     # The same records give the same bytes.
     mpl.rcParams.update({"svg.hashsalt": "mxfp8-attention", "svg.fonttype": "none"})
-    measured = [
-        n
-        for n in records.values()
-        if n.record.benchmark is not None and n.point.backend is Backend.te
-    ]
+    measured = [n for n in records.values() if n.measured]
     _speedups([n for n in measured if n.point.recipe.name is not RecipeName.bf16], folder)
     _seq_len([n for n in measured if _on_the_curve(n)], folder)
     _stages([n for n in measured if n.record.benchmark and n.record.benchmark.stages], folder)

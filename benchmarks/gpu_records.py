@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
+from conf.choices import Backend, Profiler
 from conf.plain import from_plain
 from conf.schema import Point
 from jobs.record import ArmBenchmark, Record, TensorError
@@ -24,6 +25,12 @@ class Named:
     name: str
     record: Record
     point: Point
+
+    @property
+    def measured(self) -> bool:
+        """Whether the GPU was timed, for its figures and not to show a profiler at work."""
+        timed = self.record.benchmark is not None and self.point.backend is Backend.te
+        return timed and self.point.benchmark.profile is Profiler.none
 
     def arm(self, name: str) -> ArmBenchmark | None:
         """One arm's figures, None where nothing was timed."""
