@@ -101,7 +101,11 @@ def render(collection: Collection, plots: Plots) -> str:
 
 
 def _subtitle(collection: Collection, rows: list[dict[str, Value]]) -> str:
-    gpus = sorted({str(row["gpu_name"]) for row in rows if row["gpu_name"]}) or ["no GPU seen"]
+    gpus = (
+        sorted({str(row["gpu_name"]) for row in rows if row["gpu_name"]})
+        or sorted({str(row["gpu"]) for row in rows if row["gpu"]})
+        or ["no GPU seen"]
+    )
     days = sorted({str(row["started_at"])[:10] for row in rows if row["started_at"]})
     span = f", {days[0]}" + (f" to {days[-1]}" if len(days) > 1 else "") if days else ""
     jobs = f"; {counted(len(collection.job_ids), 'job')}" if collection.job_ids else ""

@@ -132,7 +132,7 @@ def _lines(pieces: list[Excerpt]) -> list[str]:
 def _bare(text: str, point: CollectedPoint) -> str:
     """A text without what names one point, one job or one moment."""
     for name in (point.point_id, point.job_id):
-        text = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", "#", text) if name else text
+        text = re.sub(rf"(?<!\w){re.escape(name)}(?!\d|_\d)", "#", text) if name else text
     return _OWN.sub(lambda match: f"{match['kept'] or ''}#", text)
 
 

@@ -73,7 +73,7 @@ def point_table(
         rows: Their flat rows, as `table.row` made them.
 
     Returns:
-        The columns that have a value at some point, and a row for each point, by shape, length
+        The columns that tell something, and a row for each point, by shape, length
         and recipe.
     """
     seen = {str(row["gpu"]): str(row["gpu_name"]) for row in rows if row["gpu_name"]}
@@ -82,15 +82,17 @@ def point_table(
         _point_row(points[place], rows[place], Cell(names[place], f"{number:06d}"), seen)
         for number, place in enumerate(row_order(points, rows))
     ]
-    kept = [
-        place
-        for place in range(len(POINT_COLUMNS))
-        if not made or any(row.cells[place].text != show.NOTHING for row in made)
-    ]
+    kept = [place for place in range(len(POINT_COLUMNS)) if not made or _says(made, place)]
     return (
         [POINT_COLUMNS[place] for place in kept],
         [replace(row, cells=[row.cells[place] for place in kept]) for row in made],
     )
+
+
+def _says(rows: Sequence[PointRow], place: int) -> bool:
+    """Whether a column has a value; that of the GPU, which the page's head tells, several."""
+    texts = {row.cells[place].text for row in rows}
+    return len(texts) > 1 if POINT_COLUMNS[place].title == "GPU" else texts != {show.NOTHING}
 
 
 def _point_row(
@@ -141,7 +143,7 @@ def _point_row(
 def _notes(row: dict[str, Value]) -> Cell:
     """A flag that is seen in a long table, and beside it the notes' own words."""
     notes = str(row["benchmark_notes"] or "")
-    return Cell("⚑", notes, notes, "near") if notes else Cell(show.NOTHING)
+    return Cell("⚑", notes, notes, "notes") if notes else Cell(show.NOTHING)
 
 
 def _job_key(job_id: str | None) -> str:

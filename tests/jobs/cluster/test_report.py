@@ -218,3 +218,12 @@ def test_notes_of_a_benchmark_are_flagged_and_said(tmp_path: Path) -> None:
     assert page.count("⚑ <small>times not stable after 40 warm-up iterations</small>") == 1
     plain = CollectedPoint("p-2", "s", config, "PASSED", record=record("p-2", config))
     assert "Notes of the benchmark" not in written(tmp_path / "plain", plain)
+
+
+def test_one_gpu_is_told_by_the_head_and_takes_no_column(tmp_path: Path) -> None:
+    waits = CollectedPoint("p-1", "s", asked(), "PENDING")
+    for other in (CollectedPoint("p-2", "s", asked(gpu="h200"), "PENDING"), None):
+        name = "one" if other is None else "two"
+        text = written(tmp_path / name, waits, *([other] if other else []))
+        assert ("gb300" if other is None else "gb300, h200") in text
+        assert (">GPU</th>" in text[text.index('id="table"') :]) is (other is not None)

@@ -9,8 +9,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from jobs.cluster.collect import collect
+from jobs.cluster.collect_points import CollectedPoint, Collection
+from jobs.cluster.report import write_report
 from tests.jobs.cluster.contrast import CONTRAST
 from tests.jobs.cluster.demo_ledger import demo_sweep
+from tests.jobs.cluster.fake_records import asked, record, with_notes
+from tests.jobs.cluster.runs import collected
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -145,6 +149,24 @@ def test_printing_shows_what_was_folded_and_hides_the_controls(page: Page) -> No
     assert len(page.pdf(format="A4")) > 10_000
     page.evaluate("dispatchEvent(new Event('afterprint'))")
     assert page.locator("details:not([open])").count() > 0
+
+
+def test_long_names_ids_and_notes_fit_the_printed_page(
+    open_page: Callable[[Path], Page], tmp_path: Path
+) -> None:
+    points = []
+    for number, recipe in enumerate(("fp8_delayed", "fp8_current")):
+        config = asked(recipe, shape__name="a_shape_of_a_long_name", shape__seq_len=16384)
+        left = record("p-1", config, host="gb300-rack17-node-0123", scale=100)
+        noted = with_notes(left, "times not stable after 40 warm-up iterations")
+        about = {"point_id": f"p-0123456789a{number}", "job_id": f"61134000_{number}"}
+        points.append(collected(noted, **about))
+    refused = asked("mxfp8", shape__rope_kernel="triton", tolerance__name="none")
+    points.append(CollectedPoint("p-2", "s", refused, "UNSUPPORTED", job_id="61134000_12"))
+    page = open_page(write_report(Collection("c", points, tmp_path)))
+    page.emulate_media(media="print")
+    page.set_viewport_size({"width": 703, "height": 1000})  # A4 without its margins
+    assert page.evaluate("document.documentElement.scrollWidth") <= 703
 
 
 def test_without_scripts_the_table_is_all_there(browser: Browser, report: Path) -> None:

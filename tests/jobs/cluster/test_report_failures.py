@@ -92,7 +92,9 @@ def test_a_log_is_quoted_once_and_not_where_the_evidence_is_all_of_it(tmp_path: 
     names = []
     for number in range(3):
         names.append(f"{number}.log")
-        (tmp_path / names[-1]).write_text(f"[15:27:2{number}] point p-{number} began\n")
+        (tmp_path / names[-1]).write_text(
+            f"[15:27:2{number}] point p-{number}\nLoading 14/14_{number}_submitted.pkl\n"
+        )
         (tmp_path / f"{number}.out").write_text("\n".join(TRACE) + "\n")
     points = [ended(number, TRACE, logs=[f"{number}.out", f"{number}.log"]) for number in range(3)]
     (found,) = failures(*points, folder=tmp_path)
