@@ -22,7 +22,7 @@ from jobs.cluster.command_line import Call, CommandLine, as_typed, parse, pasted
 from jobs.cluster.completion import FLAG_NAMES, completion, spell_choices
 from jobs.cluster.interrupts import nothing_started_told
 from jobs.errors import JobError, UsageError
-from jobs.text import plain_text
+from jobs.text import plain_text, shortened
 
 CONFIG_PATH = str(Path(__file__).resolve().parent / "conf")
 USAGE_ERROR = 2
@@ -109,7 +109,7 @@ def main(words: Sequence[str] | None = None) -> int:
 
 def _tell(why: str) -> None:
     """Says on stderr why nothing was done, a line each; a name in it may hold anything."""
-    for line in plain_text(why).splitlines():
+    for line in shortened(plain_text(why)).splitlines():
         print(f"launch.py: {line}", file=sys.stderr)
 
 
@@ -148,7 +148,7 @@ def _complete(words: list[str], takes_ids: dict[str, bool]) -> int:
     try:
         with contextlib.redirect_stdout(offered):
             _compose(line, Call(asked.verb, (), "", asked.words))
-    except UsageError:  # what is wrong with the line is told when it is run
+    except (UsageError, ValueError):  # what is wrong with the line is told when it is run
         return 0
     print(spell_choices(offered.getvalue()), end="")
     return 0

@@ -29,6 +29,11 @@ from conf.verbs import Run
 
 MAX_RESAMPLES = 100_000  # more make an interval no better, and each holds every sample
 MAX_STEP_VALUES = 2**40  # elements of one activation: a petabyte is a typing error
+YEAR_S = 365 * 24 * 3600
+MAX_COUNT = 2**31 - 1  # what SLURM keeps a count in
+MAX_NICE = 2**31 - 3  # what sbatch takes
+MAX_MEMORY_GIB = 2**20
+MAX_LOG_MIB = 2**20
 
 
 def problems(config: Run) -> list[str]:
@@ -40,13 +45,16 @@ def problems(config: Run) -> list[str]:
     Returns:
         Sentences of the form "`key` must rule, got value; remedy"; none where all hold.
     """
-    return [*point_problems(config), *_cluster(config.cluster), *_launch(config.launch)]
+    return number_problems(config) or [
+        *point_problems(config),
+        *_cluster(config.cluster),
+        *_launch(config.launch),
+    ]
 
 
 def point_problems(point: Point) -> list[str]:
     """Every rule that a point breaks; what the node checks again."""
-    return [
-        *_finite(point, ""),
+    return number_problems(point) or [
         *_gpu(point.gpu),
         *_shape(point.shape),
         *_variant("recipe", point.recipe, RECIPES[point.recipe.name]),
@@ -59,17 +67,36 @@ def point_problems(point: Point) -> list[str]:
 
 def shape_problems(shape: Shape) -> list[str]:
     """Every rule that a shape by itself breaks."""
-    return [*_finite(shape, "shape"), *_shape(shape)]
+    return list(_numbers(shape, "shape")) or list(_shape(shape))
 
 
-def _finite(value: object, key: str) -> Iterator[str]:
-    """No number of a configuration is NaN or infinite."""
+def number_problems(config: object) -> list[str]:
+    """Every number that nothing can reckon with: NaN, infinite, or wider than 64 bits.
+
+    Args:
+        config: A point, or the whole configuration of any verb.
+
+    Returns:
+        Sentences, as `problems` has them; what else is wrong can be told without these alone.
+    """
+    return list(_numbers(config, ""))
+
+
+def _numbers(value: object, key: str) -> Iterator[str]:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         for field in dataclasses.fields(value):
             name = f"{key}.{field.name}" if key else field.name
-            yield from _finite(getattr(value, field.name), name)
+            yield from _numbers(getattr(value, field.name), name)
     elif isinstance(value, float) and not math.isfinite(value):
         yield f"{key} must be a finite number, got {value}"
+    elif isinstance(value, int) and not -(2**63) <= value < 2**63:
+        yield f"{key} must fit into 64 bits, got {value}"
+
+
+def _between(key: str, value: float, low: float, high: float) -> Iterator[str]:
+    yield from _at_least(key, value, low)
+    if value > high:
+        yield f"{key} must be at most {high}, got {value}"
 
 
 def _at_least(key: str, value: float, low: float) -> Iterator[str]:
@@ -166,6 +193,8 @@ def _benchmark(benchmark: Benchmark) -> Iterator[str]:
         )
     yield from _at_least("benchmark.settle_iterations", benchmark.settle_iterations, 0)
     yield from _above_zero("benchmark.budget_s", benchmark.budget_s)
+    if benchmark.budget_s > YEAR_S:
+        yield f"benchmark.budget_s must be at most {YEAR_S}, a year, got {benchmark.budget_s}"
     yield from _at_least("benchmark.warmup_min_iterations", benchmark.warmup_min_iterations, 0)
     if benchmark.warmup_max_iterations < benchmark.warmup_min_iterations:
         yield (
@@ -225,6 +254,8 @@ def _cluster(cluster: Cluster) -> Iterator[str]:
         )
     if cluster.scheduler is Scheduler.local:
         yield from _local(cluster)
+    elif cluster.nice is not None:
+        yield from _between("cluster.nice", cluster.nice, -MAX_NICE, MAX_NICE)
 
 
 def _local(cluster: Cluster) -> Iterator[str]:
@@ -252,12 +283,25 @@ def _local(cluster: Cluster) -> Iterator[str]:
 
 
 def _launch(launch: Launch) -> Iterator[str]:
-    yield from _at_least("launch.points_per_job", launch.points_per_job, 1)
-    yield from _at_least("launch.max_log_mib", launch.max_log_mib, 1)
-    yield from _at_least("launch.retries", launch.retries, 0)
-    for name in ("max_parallel", "time_min", "point_time_limit_s", "cpus_per_task"):
+    for name, low, high in _LAUNCH_RANGES:
         value = getattr(launch, name)
         if value is not None:
-            yield from _at_least(f"launch.{name}", value, 1)
+            yield from _between(f"launch.{name}", value, low, high)
     if launch.memory_gib is not None:
         yield from _above_zero("launch.memory_gib", launch.memory_gib)
+        if launch.memory_gib > MAX_MEMORY_GIB:
+            yield (
+                f"launch.memory_gib must be at most {MAX_MEMORY_GIB}, a petabyte, "
+                f"got {launch.memory_gib}"
+            )
+
+
+_LAUNCH_RANGES = (
+    ("points_per_job", 1, MAX_COUNT),
+    ("max_parallel", 1, MAX_COUNT),
+    ("cpus_per_task", 1, MAX_COUNT),
+    ("retries", 0, MAX_COUNT),
+    ("max_log_mib", 1, MAX_LOG_MIB),
+    ("time_min", 1, YEAR_S // 60),
+    ("point_time_limit_s", 1, YEAR_S),
+)

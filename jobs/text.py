@@ -13,6 +13,11 @@ _ESCAPES = re.compile(
 # Control characters, what turns a line's direction around, and surrogates, which no encoding has.
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
+_MOST_DIGITS = 19
+_KEPT = 20
+_LONG_NUMBER = re.compile(r"\d{61,}")
+_LONG_WORD = re.compile(r"\S{401,}")
+
 MASK = "***"
 # A variable's name that speaks of a secret, or the words for one in a file or a flag.
 SECRET_NAME = re.compile(
@@ -67,6 +72,34 @@ def _hide_value(match: re.Match[str]) -> str:
     quote = match["value"][0]
     around = quote if quote in "\"'" else ""
     return f"{match['name']}{around}{MASK}{around}"
+
+
+def whole(digits: str) -> int | None:
+    """The number that digits spell.
+
+    Args:
+        digits: What another program, a file's name or a variable says.
+
+    Returns:
+        None for anything but digits, and for more of them than a 64-bit number has: Python itself
+        refuses to read thousands.
+    """
+    return int(digits) if digits.isdecimal() and len(digits) < _MOST_DIGITS else None
+
+
+def shortened(text: str) -> str:
+    """Text in which no number and no word is longer than a screen's few lines.
+
+    Args:
+        text: A message that quotes what was typed or read.
+
+    Returns:
+        The same, with how long each was that is cut.
+    """
+    text = _LONG_NUMBER.sub(lambda found: f"{found[0][:_KEPT]}... ({len(found[0])} digits)", text)
+    return _LONG_WORD.sub(
+        lambda found: f"{found[0][: 5 * _KEPT]}... ({len(found[0])} characters)", text
+    )
 
 
 def counted(count: int, one: str, many: str | None = None) -> str:

@@ -144,7 +144,7 @@ def test_a_folder_that_is_named_must_be_there(
         ),
         ("seq_len: many", "shape/mine.yaml: shape.seq_len must be an integer, got 'many'"),
         ("nope: 1", "shape/mine.yaml: shape.nope is no key of shape; known: attn_mask"),
-        ("[1]", "shape/mine.yaml: a key must be a mapping of keys, got a list"),
+        ("[1]", "{folder}/shape/mine.yaml must hold a mapping of keys, got a list; write lines"),
         ("seq_len: 128", "shape.hidden must be given, got nothing"),
         ("defaults: [nope]", "the configuration 'shape/nope' is not there; --info searchpath"),
         ("{seq_len: 128, hidden: 0, num_heads: 4}", "shape.hidden must be at least 1, got 0"),
@@ -201,4 +201,45 @@ def test_a_file_that_is_no_text_is_told(
     folder = fill(tmp_path / "own", {"shape/mine.yaml": ""})
     (folder / "shape" / "mine.yaml").write_bytes(b"\xff\xfe")
     monkeypatch.setenv("MXFP8_CONFIG_DIR", str(folder))
-    assert launcher("shape=mine").refusal().startswith("a configuration file must be UTF-8 text")
+    told = f"{folder}/shape/mine.yaml must be UTF-8 text, got byte 0xff; save it as UTF-8"
+    assert launcher("shape=mine").refusal() == told
+
+
+def test_files_that_include_each_other_are_told(
+    launcher: Launcher, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    folder = fill(
+        tmp_path / "own",
+        {"shape/mine.yaml": "defaults: [other]", "shape/other.yaml": "defaults: [/shape/mine]"},
+    )
+    told = "must not include itself, got shape/mine -> shape/other -> shape/mine; take one out"
+    for words in (["plan", "shape=tiny,mine"], ["--cfg", "job", "shape=mine"]):
+        refused = launcher(*words, f"--config-dir={folder}").refusal()
+        assert refused == f"{folder}/shape/mine.yaml {told}"
+    monkeypatch.setenv("MXFP8_CONFIG_DIR", str(folder))
+    assert launcher.complete("python launch.py shape=mine shape.seq") == []
+    assert launcher("plan", "shape=tiny").code == 0, "a file that is not asked for breaks nothing"
+
+
+def test_a_file_that_includes_a_shipped_one_is_composed(
+    launcher: Launcher, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    folder = fill(
+        tmp_path / "own",
+        {
+            "shape/mine.yaml": "defaults: [other, _self_]\nseq_len: 256",
+            "shape/other.yaml": "defaults: [tiny]\nbatch: 3",
+        },
+    )
+    monkeypatch.setenv("MXFP8_CONFIG_DIR", str(folder))
+    shown = launcher("run", "shape=mine", "--cfg", "job", "--package", "shape").out
+    assert "batch: 3\n" in shown
+    assert "seq_len: 256\n" in shown
+
+
+def test_a_file_named_like_a_type_of_the_tool_is_refused(
+    launcher: Launcher, tmp_path: Path
+) -> None:
+    folder = fill(tmp_path / "own", {"schema_sweep.yaml": "{}"})
+    told = launcher("plan", f"--config-dir={folder}").refusal()
+    assert told == f"{folder}/schema_sweep.yaml hides a type of this tool; give it another name"

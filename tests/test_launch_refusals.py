@@ -20,6 +20,24 @@ REFUSALS = [
     ("shape.seq_len=abc", "shape.seq_len must be an integer, got 'abc'"),
     ("shape.seq_len=1e3", "shape.seq_len must be an integer, got '1e3'"),
     ("shape.init_std=nan", "shape.init_std must be a finite number, got nan"),
+    ("launch.memory_gib=" + "9" * 400, "launch.memory_gib must be a number of at most 300 digits, "
+     "got 99999999999999999999... (400 digits)"),
+    ("shape.seed=" + "9" * 5000, "shape.seed must be a number of at most 300 digits, got 999999999"
+     "99999999999... (5000 digits); for a text, quote it: 'shape.seed=\"99999999999999999999..."),
+    ("launch.retries=" + "9" * 400, "launch.retries must fit into 64 bits, got 9999999999999999999"
+     "9... (400 digits)"),
+    ("launch.memory_gib=inf", "launch.memory_gib must be a finite number, got inf"),
+    ("launch.memory_gib=1e308", "launch.memory_gib must be at most 1048576, a petabyte, got 1e+3"),
+    ("launch.time_min=1e400", "launch.time_min must be an integer, got '1e400'"),
+    ("launch.time_min=525601", "launch.time_min must be at most 525600, got 525601"),
+    ("benchmark.budget_s=1e300", "benchmark.budget_s must be at most 31536000, a year, got 1e+30"),
+    ("status interval_s=nan", "interval_s must be a finite number, got nan"),
+    ("history compare.threshold=" + "9" * 400, "compare.threshold must be a number of at most"),
+    ("--cfg job gpu.memory_gib=" + "9" * 400, "gpu.memory_gib must be a number of at most"),
+    ("plan --help gpu.memory_gib=" + "9" * 400, "gpu.memory_gib must be a number of at most"),
+    ("shape.projection=1e400", "shape.projection must be one of fused, split, got '1e400'"),
+    ("shape=" + "x" * 1000, "shape must be one of dsv2_lite, dsv3, dsv3_model, hopper_fp8, kimi_k2"
+     ", tiny, got 'xx"),
     ("shape.projection=both", "shape.projection must be one of fused, split, got 'both'"),
     ("gpu.matches=B200", "gpu.matches must be a list, as in [a,b], got 'B200'"),
     ("recipe.name=bf16", "recipe.name must fit the other keys of recipe, got bf16; use recipe=b"),
@@ -80,6 +98,19 @@ REFUSALS = [
     ("sweep recipe=null,bf16", "recipe must be the name of one of its choices, got null, bf16"),
     ("sweep shape.seq_len=glob(*)", "shape.seq_len must have at least one value, got none"),
     ("sweep shape.seq_len=interval(1,2)", "shape.seq_len must list its values, got shape.seq_len"),
+    ("plan shape.rope_base=1," + "9" * 400, "shape.rope_base must be a number of at most 300 "
+     "digits, got 1,99999999999999999999... (400 digits)"),
+    ("plan shape.init_std=0.1,inf", "shape.init_std must be a finite number, got inf"),
+    ("plan shape.seed=range(nan,1)", "shape.seed must be swept over values that can be counted, "
+     "got shape.seed=range(nan,1); list them: a,b"),
+    ("plan shape.seed=range(0,1,0)", "shape.seed must be swept over values that can be counted"),
+    ("plan shape.seed=range(0,1,0.0)", "shape.seed must be swept over values that can be counted"),
+    ("plan shape.seed=shuffle(range(0,1000000000))", "shape.seed must have at most 10000 values"),
+    ("plan +shape=shuffle(range(0,1000000000))", "shape must have at most 10000 values, got more"),
+    ("plan hydra.searchpath=[/nope]", "hydra.searchpath must list folders that exist, as [/a,/b], "
+     "got '/nope'"),
+    ("plan hydra.searchpath=[pkg://os]", "hydra.searchpath must list folders that exist, as [/a"),
+    ("plan hydra.searchpath=3", "hydra.searchpath must list folders that exist, as [/a,/b], got "),
     ("sweep grid=smoke,none", "grid must have one value for the whole sweep, got smoke, none"),
     ("sweep grid=nope", "grid must be one of models, none, seq_len, smoke, got 'nope'"),
     ("sweep runs_dir=a,b", "runs_dir must have one value for the whole sweep, got a, b"),
@@ -132,7 +163,9 @@ REFUSALS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("words", "sentence"), REFUSALS, ids=[words for words, _ in REFUSALS])
+@pytest.mark.parametrize(
+    ("words", "sentence"), REFUSALS, ids=[words[:60] for words, _ in REFUSALS]
+)
 def test_a_mistake_is_one_line_and_starts_nothing(
     launcher: Launcher, words: str, sentence: str
 ) -> None:
@@ -185,6 +218,26 @@ def test_a_working_directory_that_was_deleted_is_named(
         f"the working directory must exist, got {launcher.cwd}: No such file or directory; "
         "cd to another"
     )
+
+
+def test_a_folder_of_the_search_path_is_checked_like_ones_own(launcher: Launcher) -> None:
+    (launcher.cwd / "more" / "shape").mkdir(parents=True)
+    file = launcher.cwd / "more" / "shape" / "mine.yaml"
+    file.write_text("defaults: {a: 1}")
+    refused = launcher("plan", "shape=mine", f"hydra.searchpath=[{launcher.cwd}/more]").refusal()
+    assert refused.startswith(f"{file} must have a list as its defaults, got a mapping; write a")
+    file.write_text("defaults: [tiny]")
+    assert launcher("plan", "shape=mine", f"hydra.searchpath=[{launcher.cwd}/more]").code == 0
+
+
+@pytest.mark.parametrize("value", ["9" * 5000, "²", "-1", "x", "1" + "0" * 30])
+@pytest.mark.parametrize("variable", ["COLUMNS", "LINES"])
+def test_a_size_of_the_screen_that_is_none_is_not_read(
+    launcher: Launcher, monkeypatch: pytest.MonkeyPatch, variable: str, value: str
+) -> None:
+    monkeypatch.setenv(variable, value)
+    assert launcher("doctor", "--cfg", "job").code == 0
+    assert launcher("status").refusal().startswith("no sweep in ")
 
 
 def test_what_a_refusal_says_to_add_can_be_added(launcher: Launcher) -> None:

@@ -18,9 +18,11 @@ from typing import Any
 from hydra.core.config_loader import ConfigLoader
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import Override
+from hydra.core.override_parser.types import Override, RangeSweep
+from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf, open_dict
 
+from conf.rules import number_problems
 from hydra_plugins.mxfp8_launcher._groups import is_group
 from jobs.cluster.ask import Ask
 from jobs.errors import UsageError
@@ -120,12 +122,27 @@ def _axis(override: Override, loader: ConfigLoader) -> Axis:
         raise UsageError(f"~{key} must stand alone, got {word}")
     if not override.is_discrete_sweep():
         raise UsageError(f"{key} must list its values, got {word}")
-    values = tuple(itertools.islice(override.sweep_iterator(), MOST_POINTS + 1))
-    if override.is_add() or is_group(loader, key):
-        strings = itertools.islice(override.sweep_string_iterator(), MOST_POINTS + 1)
-        texts = tuple(map(str, strings))
+    values = _values(override)
+    if len(values) <= MOST_POINTS and (override.is_add() or is_group(loader, key)):
+        texts = tuple(map(str, override.sweep_string_iterator()))
         return Axis(override.get_key_element(), texts, values, True)
     return Axis(key, tuple(map(_text, values)), values, False)
+
+
+def _values(override: Override) -> tuple[Any, ...]:
+    """What a key is swept over, one more than may be at most; a longer one is never made whole."""
+    swept = override.value()
+    try:
+        if isinstance(swept, RangeSweep):  # shuffled, Hydra makes all of it first
+            counted = tuple(itertools.islice(swept.range(), MOST_POINTS + 1))
+            if len(counted) > MOST_POINTS:
+                return counted
+        return tuple(itertools.islice(override.sweep_iterator(), MOST_POINTS + 1))
+    except (HydraException, ValueError, ArithmeticError) as error:  # no step, or NaN for a bound
+        raise UsageError(
+            f"{override.key_or_group} must be swept over values that can be counted, "
+            f"got {override.input_line}; list them: a,b"
+        ) from error
 
 
 def compose_all(
@@ -164,7 +181,11 @@ def compose_all(
 
 
 def _object(config: DictConfig) -> Any:  # noqa: ANN401 - whichever verb's dataclass
-    return OmegaConf.to_object(config)
+    made = OmegaConf.to_object(config)
+    problems = number_problems(made)
+    if problems:
+        raise UsageError("\n".join(problems))
+    return made
 
 
 def _refuse_unknown(config: DictConfig, path: str) -> None:

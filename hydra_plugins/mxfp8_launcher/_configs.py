@@ -1,4 +1,4 @@
-"""Registers the types of conf/ with Hydra as `schema_...`, so that every YAML file is checked."""
+"""Registers with Hydra what checks each file: types of conf/ as `schema_...`, and a reader."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from hydra.core.config_store import ConfigStore
 
 from conf import verbs
 from conf.schema import RECIPES, TOLERANCES
+from hydra_plugins.mxfp8_launcher import _own_files
 
 VERB_SCHEMAS: dict[str, type] = {
     "run": verbs.Run,
@@ -24,6 +25,7 @@ VERB_SCHEMAS: dict[str, type] = {
 
 def register() -> None:
     """Stores every schema; calling it again changes nothing."""
+    _own_files.register()
     store = ConfigStore.instance()
     for verb, schema in VERB_SCHEMAS.items():
         store.store(name=f"schema_{verb}", node=schema)

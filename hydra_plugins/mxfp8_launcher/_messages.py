@@ -20,11 +20,15 @@ from omegaconf.errors import (
 )
 from yaml import MarkedYAMLError, YAMLError  # type: ignore[import-untyped] # PyYAML has no types
 
+from conf import choices
 from conf.verbs import Sweep
 from jobs.cluster.suggest import key_meant, nearest
 
 # What composing raises for a user's mistake; Hydra's ValueError is one of a few, told apart below.
-REFUSALS = (HydraException, OmegaConfBaseException, YAMLError, RecursionError, ValueError)
+REFUSALS = (
+    *(HydraException, OmegaConfBaseException, YAMLError, RecursionError),
+    *(ValueError, OverflowError),
+)
 
 _KINDS = {
     "Integer": "be an integer",
@@ -38,6 +42,8 @@ _KINDS = {
 }
 _OVERRIDE = re.compile(r"Could not override '([^'\n]+)'|Error merging override ([^\n]+)")
 _IN_FILE = re.compile(r"In '([^'\n]+)': ")
+_FULL_KEY = re.compile(r"^\s*full_key: (\S+)$", re.MULTILINE)
+_CHOICE = re.compile(r"is not a valid input for <enum '(\w+)'>")
 _CONVERTED = re.compile(r"could not be converted to (\w+)")
 _NOT_A = re.compile(r"is not a valid (\w+)")
 _EXPECTED = re.compile(r"expected one of \[(.*)\]")
@@ -68,10 +74,14 @@ def one_line(error: Exception, words: Sequence[str] = ()) -> str:
     if isinstance(error, MarkedYAMLError):
         return _no_yaml(error)
     if isinstance(error, YAMLError | RecursionError):
-        reason = str(error).splitlines()[0] if str(error) else "it refers to itself"
-        return f"a configuration file must be YAML, got: {reason}"
+        reason = (
+            "one of itself" if isinstance(error, RecursionError) else " ".join(str(error).split())
+        )
+        return f"a configuration file must be YAML and include no file twice, got: {reason}"
+    if isinstance(error, OverflowError):
+        return _no_float(error, words)
     if isinstance(error, ValueError):
-        return _no_name(error, words)
+        return _unread(words) or _no_name(error, words)
     return _composition(error, words)
 
 
@@ -143,6 +153,33 @@ def _no_yaml(error: MarkedYAMLError) -> str:
     mark = error.problem_mark
     where = f"{mark.name}, line {mark.line + 1}," if mark else "a configuration file"
     return f"{where} must be YAML, got: {error.problem}"
+
+
+def _no_float(error: OverflowError, words: Sequence[str]) -> str:
+    """OmegaConf takes an integer of any width, and lets its conversion to a float overflow."""
+    found = _FULL_KEY.search(str(error))
+    if found is None:
+        raise error
+    key = found[1]
+    given = (word.lstrip("+").partition("=") for word in words)
+    got = next((value for name, _, value in given if name == key), "another")
+    return f"{key} must be a number of at most 300 digits, got {got}"
+
+
+def _unread(words: Sequence[str]) -> str | None:
+    """The word that Hydra's own parser fails on: Python reads no number of thousands of digits."""
+    for word in words:
+        try:
+            OverridesParser.create().parse_override(word)
+        except HydraException:  # a flag, or told as what it is
+            continue
+        except (ValueError, ArithmeticError):
+            key, _, value = word.partition("=")
+            remedy = "for a text, quote it" + _as_text(word)
+            return (
+                f"{key.lstrip('+~')} must be a number of at most 300 digits, got {value}; {remedy}"
+            )
+    return None
 
 
 def _no_name(error: ValueError, words: Sequence[str]) -> str:
@@ -222,6 +259,9 @@ def _rule(error: OmegaConfBaseException) -> str:
     expected = _EXPECTED.search(text)
     if expected:
         return f"be one of {expected.group(1)}"
+    choice = _CHOICE.search(text)
+    if choice and isinstance(kind := getattr(choices, choice[1], None), type):
+        return f"be one of {', '.join(kind.__members__)}"  # type: ignore[attr-defined] # an Enum
     converted = _CONVERTED.search(text) or _NOT_A.search(text)
     if converted:
         word = converted.group(1)

@@ -55,6 +55,8 @@ def refuse_hidden(shipped: Path, words: Sequence[str]) -> None:
     for folder in [shipped, *named, *([own] if own else [])]:
         for group in groups:
             for path in sorted((folder / group).glob("*.yaml")):
+                if not group and path.stem.startswith("schema_") and folder != shipped:
+                    raise UsageError(f"{path} hides a type of this tool; give it another name")
                 before = first.setdefault((group, path.name), path)
                 if before.resolve() != path.resolve():
                     raise UsageError(f"{path} is hidden by {before}; give it another name")

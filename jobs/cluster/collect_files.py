@@ -11,7 +11,7 @@ from pathlib import Path
 from jobs.cluster.collect_points import Problem
 from jobs.cluster.collect_read import FoundSweep, Task
 from jobs.files import MAX_TABLE_BYTES, leaves, open_regular, read_bounded, replacing
-from jobs.text import masked
+from jobs.text import masked, whole
 
 LEDGER_FILES = ("sweep.json", "plan.jsonl", "jobs.jsonl")
 _POINT_FILES = frozenset({"point.json", "started.json", "record.json", "output.log"})
@@ -153,7 +153,7 @@ def copy_shell_logs(sweep: FoundSweep, tasks: Iterable[Task], target: Path) -> N
 
 def _number(path: Path) -> int:
     digits = path.parent.name.removeprefix("attempt-")
-    return int(digits) if digits.isdecimal() else 0
+    return whole(digits) or 0
 
 
 def _is_of(name: str, tasks: set[Task]) -> bool:

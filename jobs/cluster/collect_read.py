@@ -20,7 +20,7 @@ from jobs.cluster.ledger import JobLine, PlannedPoint, SweepInfo
 from jobs.errors import RecordError
 from jobs.files import MAX_BYTES, MAX_TABLE_BYTES, read_bounded
 from jobs.record import Record, Started, read_record
-from jobs.text import counted
+from jobs.text import counted, whole
 
 Row = TypeVar("Row", bound=BaseModel)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,127}")
@@ -108,7 +108,7 @@ def read_sweep(folder: Path) -> FoundSweep:
         sweep.lines[line.job_id] = line
         for index, point_ids in line.tasks.items():
             alone = len(line.tasks) == 1 and index == "0"
-            task = Task(line.job_id, int(index) if index.isdecimal() and not alone else None)
+            task = Task(line.job_id, None if alone else whole(index))
             for point_id in filter(_is_name, point_ids):
                 sweep.tasks.setdefault(point_id, []).append(task)
     _read_folders(sweep)

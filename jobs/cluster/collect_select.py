@@ -21,6 +21,7 @@ from jobs.cluster.ids import (
 from jobs.cluster.ledger import Ledger, latest, sweeps
 from jobs.errors import LedgerError, UsageError
 from jobs.files import MAX_TABLE_BYTES, read_bounded
+from jobs.text import whole
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,10 @@ class Selection:
         named = [(task.job_id, task.index) for task in sweep.tasks.get(point_id, [])]
         named += [(job, None) for job in jobs if target.tasks is None]
         named += [(raw, None) for raw in _raw_ids(sweep, point_id)]
-        return any(job.isdecimal() and target.covers(int(job), index) for job, index in named)
+        return any(
+            (number := whole(job)) is not None and target.covers(number, index)
+            for job, index in named
+        )
 
 
 def select(words: list[str], runs_dir: Path) -> list[Selection]:
@@ -119,12 +123,10 @@ def _may_hold(ledger: Ledger, target: JobTarget | LocalTarget | PointTarget) -> 
         jobs = ledger.jobs()
     except LedgerError:
         jobs = []
-    tasks = [
-        (line.job_id, int(index) if index.isdecimal() else None)
-        for line in jobs
-        for index in line.tasks
-    ]
-    if any(job.isdecimal() and target.covers(int(job), index) for job, index in tasks):
+    tasks = [(line.job_id, whole(index)) for line in jobs for index in line.tasks]
+    if any(
+        (number := whole(job)) is not None and target.covers(number, index) for job, index in tasks
+    ):
         return True
     if target.tasks is None and ledger.job_folder(str(target.job)).is_dir():
         return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 from collections.abc import Mapping, Sequence
@@ -16,6 +17,7 @@ from jobs.text import masked
 DEFAULT_VERB = "run"
 MANY_VERB = "sweep"  # what `run` is with --multirun
 _HYDRA_KEYS = ("hydra.searchpath", "hydra.verbose")
+_FOLDERS = re.compile(r"\[([^\[\]{}'\"$]+)\]")
 # Hydra asserts its type.
 _VERBOSE = re.compile(r"(?!null)[A-Za-z_][\w.]*|\[[A-Za-z_][\w.]*(?:,[A-Za-z_][\w.]*)*\]")
 
@@ -142,7 +144,19 @@ def _key(word: str) -> str:
         )
     if key == "hydra.verbose" and not _VERBOSE.fullmatch(value):
         raise UsageError(f"{key} must be true, false or names of loggers, got {value}")
+    if key == "hydra.searchpath":
+        _refuse_no_folders(key, value)
     return key
+
+
+def _refuse_no_folders(key: str, value: str) -> None:
+    """Refuses what Hydra asserts, imports, or passes over with a warning of its own."""
+    listed = _FOLDERS.fullmatch(value)
+    for folder in listed[1].split(",") if listed else [""]:
+        path = folder.strip().removeprefix("file://")
+        if not os.path.isdir(path):
+            got = path if listed else value
+            raise UsageError(f"{key} must list folders that exist, as [/a,/b], got {got!r}")
 
 
 def as_typed(program: str, words: Sequence[str]) -> str:

@@ -17,6 +17,7 @@ from jobs.cluster.command_line import DEFAULT_VERB
 from jobs.cluster.flags import FLAGS, take_flag
 from jobs.cluster.ids import looks_like_target
 from jobs.errors import UsageError
+from jobs.text import whole
 
 FLAG_NAMES = ("-sc", "--shell-completion")
 SHELLS = ("bash", "fish", "zsh")
@@ -68,7 +69,7 @@ def completion(
         )
     line = environment.get("COMP_LINE", "")
     point = environment.get("COMP_POINT", "")
-    before = line[: int(point)] if point.isdecimal() else line
+    before = line[: whole(point)]
     rest = before[program.end() :] if (program := _PROGRAM.match(before)) else ""
     typed = rest.split()
     partial = typed.pop() if typed and not rest[-1].isspace() else ""

@@ -15,7 +15,7 @@ from typing import Any
 
 from jobs.files import open_regular, read_json
 from jobs.span import Span
-from jobs.text import masked
+from jobs.text import masked, whole
 from jobs.words import cause_of
 
 TAIL_LINES = 20
@@ -174,7 +174,7 @@ def _identity(point: dict[str, Any], attempt: Path, job_id: str) -> dict[str, An
         "job_id": job_id,
         "raw_job_id": os.environ.get("SLURM_JOB_ID"),
         "attempt": int(attempt.name.rpartition("-")[2]),
-        "restart_count": int(restarts) if restarts.isdecimal() else 0,
+        "restart_count": whole(restarts) or 0,
     }
 
 

@@ -12,6 +12,7 @@ from jobs.cluster.commands import Answer, call
 from jobs.cluster.resources import parse_gres
 from jobs.cluster.states import seconds
 from jobs.errors import SubmissionError
+from jobs.text import whole
 
 _PAIR = re.compile(r"(\w+)=(\S*)")
 _SINFO = ("Partition", "Available", "Nodes", "CPUs", "Memory", "Gres", "Features", "StateCompact")
@@ -165,8 +166,8 @@ def parse_limits(
     return ClusterLimits(
         name=name,
         version=values.get("SLURM_VERSION", "?"),
-        max_array_size=_count(values.get("MaxArraySize", "")) or 1,
-        max_job_count=_count(values.get("MaxJobCount", "")) or 10_000,
+        max_array_size=whole(values.get("MaxArraySize", "")) or 1,
+        max_job_count=whole(values.get("MaxJobCount", "")) or 10_000,
         partitions=known,
         associations=() if assoc.error else tuple(_associations(assoc.out, name)),
         qos={} if qos.error else {one.name: one for one in _qualities(qos.out)},
@@ -184,10 +185,10 @@ def _partition(line: str, kinds: Mapping[str, list[NodeKind]]) -> Partition | No
         default=values.get("Default") == "YES",
         up=values.get("State", "UP") == "UP",
         max_time_min=_minutes(values.get("MaxTime", "")),
-        max_nodes=_count(values.get("MaxNodes", "")),
-        min_nodes=_count(values.get("MinNodes", "")) or 0,
-        max_cpus_per_node=_count(values.get("MaxCPUsPerNode", "")),
-        max_memory_mib=_count(values.get("MaxMemPerNode", "")) or None,
+        max_nodes=whole(values.get("MaxNodes", "")),
+        min_nodes=whole(values.get("MinNodes", "")) or 0,
+        max_cpus_per_node=whole(values.get("MaxCPUsPerNode", "")),
+        max_memory_mib=whole(values.get("MaxMemPerNode", "")) or None,
         accounts=_names(values.get("AllowAccounts", "ALL")),
         denied_accounts=_names(values.get("DenyAccounts", "")) or frozenset(),
         qos=_names(values.get("AllowQos", "ALL")),
@@ -204,9 +205,9 @@ def _node_kinds(text: str) -> dict[str, list[NodeKind]]:
             continue
         name, _, nodes, cpus, memory, gres, features, state = parts[: len(_SINFO)]
         kind = NodeKind(
-            nodes=_count(nodes) or 0,
-            cpus=_count(cpus.rstrip("+")) or 0,
-            memory_mib=_count(memory.rstrip("+")) or 0,
+            nodes=whole(nodes) or 0,
+            cpus=whole(cpus.rstrip("+")) or 0,
+            memory_mib=whole(memory.rstrip("+")) or 0,
             gres=parse_gres("" if gres == "(null)" else gres),
             features=tuple(part for part in features.split(",") if part != "(null)"),
             state=state,
@@ -233,8 +234,8 @@ def _associations(text: str, cluster: str) -> list[Association]:
                 partition=partition,
                 qos=frozenset(filter(None, qos.split(","))),
                 default_qos=default_qos or None,
-                max_jobs=_count(jobs),
-                max_submit_jobs=_least(_count(submit), _count(group_submit)),
+                max_jobs=whole(jobs),
+                max_submit_jobs=_least(whole(submit), whole(group_submit)),
                 max_time_min=_minutes(wall),
             )
         )
@@ -248,13 +249,9 @@ def _qualities(text: str) -> list[Qos]:
         if len(parts) < len(_QOS):
             continue
         name, jobs, submit, group_submit, wall = parts[: len(_QOS)]
-        submits = _least(_count(submit), _count(group_submit))
-        found.append(Qos(name, _count(jobs), submits, _minutes(wall)))
+        submits = _least(whole(submit), whole(group_submit))
+        found.append(Qos(name, whole(jobs), submits, _minutes(wall)))
     return found
-
-
-def _count(text: str) -> int | None:
-    return int(text) if text.isdecimal() and len(text) < 19 else None
 
 
 def _least(one: int | None, other: int | None) -> int | None:

@@ -44,9 +44,7 @@ def console(*, stderr: bool = False) -> Console:
 
     stream = sys.stderr if stderr else sys.stdout
     width = None if stream.isatty() else PIPE_WIDTH
-    return Screen(
-        stderr=stderr, width=width, highlight=False, soft_wrap=False, emoji=False, markup=False
-    )
+    return Screen(stderr=stderr, width=width)
 
 
 def say(out: Console, line: str, *, style: str | None = None) -> None:

@@ -11,6 +11,7 @@ import json
 import os
 import signal
 import time
+from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 from types import FrameType
@@ -27,6 +28,7 @@ from jobs.cluster.entry import (
 )
 from jobs.files import new_attempt, read_json, write_whole
 from jobs.span import Span
+from jobs.text import whole
 
 JOB_UPTIME = "MXFP8_JOB_UPTIME"
 """The variable that tells how long the node had been up when the job's script began there."""
@@ -125,7 +127,7 @@ def _job(sweep: Path) -> tuple[str, Path]:
     return job_id, sweep / (array or raw)
 
 
-def time_left_s(time_min: int) -> float:
+def time_left_s(time_min: int, variables: Mapping[str, str] | None = None) -> float:
     """Seconds until the job's time is over.
 
     The scheduler's clock and the node's may differ by hours: two moments are compared only where
@@ -133,13 +135,15 @@ def time_left_s(time_min: int) -> float:
 
     Args:
         time_min: Minutes that it asked for.
+        variables: The job's environment, `os.environ` if None.
     """
+    variables = os.environ if variables is None else variables
     limit_s = time_min * 60.0
-    told = [os.environ.get(f"SLURM_JOB_{word}_TIME", "") for word in ("START", "END")]
-    if all(moment.isdecimal() for moment in told):
-        limit_s = min(limit_s, float(told[1]) - float(told[0]))
+    began, ends = (whole(variables.get(f"SLURM_JOB_{word}_TIME", "")) for word in ("START", "END"))
+    if began is not None and ends is not None:
+        limit_s = min(limit_s, float(ends - began))
     try:
-        spent_s = time.clock_gettime(time.CLOCK_BOOTTIME) - float(os.environ[JOB_UPTIME])
+        spent_s = time.clock_gettime(time.CLOCK_BOOTTIME) - float(variables[JOB_UPTIME])
     except (KeyError, ValueError):
         spent_s = 0.0
     return limit_s - max(0.0, spent_s)
@@ -185,7 +189,7 @@ def _finished(point_folder: Path) -> dict[str, Any] | None:
 
 def _number(record: Path) -> int:
     digits = record.parent.name.rpartition("-")[2]
-    return int(digits) if digits.isdecimal() else 0
+    return whole(digits) or 0
 
 
 def _not_started(point_file: Path, point_folder: Path, job_id: str) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from jobs.cluster.commands import call
 from jobs.record import Cause
+from jobs.text import whole
 
 WAITING = frozenset({"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED"})
 RUNNING = frozenset(
@@ -224,7 +225,7 @@ def parse_squeue(text: str) -> list[QueueRow]:
         comment = "|".join(parts[9:]).removesuffix("|")
         if not raw.isdecimal():
             continue
-        count = int(restarts) if restarts.isdecimal() else None
+        count = whole(restarts)
         word = _word(state)
         task = TaskState(
             job_id=f"{array}_{index}" if index.isdecimal() else raw,
@@ -263,7 +264,7 @@ def parse_sacct(text: str) -> dict[str, TaskState]:
                 state=_word(state),
                 reason=_ended_how(state, exit_code, reason),
                 node="" if node == "None assigned" else node,
-                elapsed_s=int(elapsed) if elapsed.isdecimal() else None,
+                elapsed_s=whole(elapsed),
                 evidence=(f"sacct: {'|'.join(parts[:7])}",),
                 names=_booked_names("|".join(parts[7:])),
             )

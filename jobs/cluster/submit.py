@@ -31,6 +31,7 @@ from jobs.cluster.slot import run_slot
 from jobs.cluster.source import CHECKOUT
 from jobs.cluster.travel import pack_entry, take_snapshot
 from jobs.files import write_whole
+from jobs.text import whole
 
 SBATCH_LIMIT_S = 60.0
 
@@ -56,8 +57,7 @@ def next_number(ledger: Ledger) -> int:
     """Takes the next free submission number, by making its folder; two callers never share one."""
     folder = ledger.root / "submissions"
     folder.mkdir(exist_ok=True)
-    taken = [int(name) for name in os.listdir(folder) if name.isdecimal()]
-    number = max(taken, default=-1) + 1
+    number = max(_numbers(folder), default=-1) + 1
     while True:
         try:
             (folder / str(number)).mkdir()
@@ -229,6 +229,10 @@ def left_behind(ledger: Ledger) -> list[Path]:
     """Submissions whose job id was never written down."""
     folder = ledger.root / "submissions"
     noted = {line.submission for line in ledger.jobs() if line.scheduler == "slurm"}
-    names = os.listdir(folder) if folder.is_dir() else []
-    numbers = sorted(int(name) for name in names if name.isdecimal())
+    numbers = _numbers(folder) if folder.is_dir() else []
     return [folder / str(number) for number in numbers if number not in noted]
+
+
+def _numbers(folder: Path) -> list[int]:
+    """The submissions of a folder, in order."""
+    return sorted(number for name in os.listdir(folder) if (number := whole(name)) is not None)

@@ -9,7 +9,9 @@ from collections.abc import Iterable
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
-from jobs.text import plain_text
+from jobs.text import plain_text, whole
+
+_WIDEST = 10_000
 
 
 class Screen(Console):
@@ -18,6 +20,18 @@ class Screen(Console):
     Whatever is printed, only rich's own escapes reach the terminal: names, reasons and lines of
     logs come from nodes, schedulers and other people's files.
     """
+
+    def __init__(self, *, stderr: bool, width: int | None) -> None:
+        """Everything else is fixed: text is text, and no escape is read in it."""
+        super().__init__(
+            stderr=stderr,
+            width=width,
+            highlight=False,
+            soft_wrap=False,
+            emoji=False,
+            markup=False,
+            _environ={key: value for key, value in os.environ.items() if _fits(key, value)},
+        )
 
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
@@ -32,3 +46,8 @@ class Screen(Console):
         descriptor = os.open(os.devnull, os.O_WRONLY)
         os.dup2(descriptor, (sys.stderr if self.stderr else sys.stdout).fileno())
         os.close(descriptor)
+
+
+def _fits(variable: str, value: str) -> bool:
+    """Rich takes what COLUMNS and LINES say unread; a screen has its own size where they err."""
+    return variable not in ("COLUMNS", "LINES") or 0 < (whole(value) or 0) < _WIDEST

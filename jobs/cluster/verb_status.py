@@ -29,6 +29,7 @@ from jobs.text import counted, plain_text
 _COLUMNS = ("point", "job", "what", "state", "node", "elapsed", "cause", "reason")
 _STATE = _COLUMNS.index("state")
 _WHAT = _COLUMNS.index("what")
+_DAY_S = 24 * 3600
 _LEAST = 16  # cells of what a point is, and of its reason, on a narrow screen
 
 
@@ -59,8 +60,8 @@ def status(config: Status, call: Call) -> int:
         out.print(as_table(seen, width=width_of(out)), soft_wrap=True)
         show_next(seen, named(selections, call), out)
         return 0
-    if config.interval_s < 1:
-        raise UsageError(f"interval_s must be at least 1, got {config.interval_s:g}")
+    if not 1 <= config.interval_s <= _DAY_S:
+        raise UsageError(f"interval_s must be 1 to {_DAY_S}, a day, got {config.interval_s:g}")
     _watch(selections, config.interval_s, named(selections, call), out)
     return 0
 

@@ -13,6 +13,7 @@ from conf.schema import Point
 from jobs.errors import UsageError
 from jobs.files import read_json
 from jobs.record import Identity
+from jobs.text import whole
 
 _ATTEMPT = re.compile(r"attempt-(\d+)$")
 
@@ -103,5 +104,5 @@ def attempt_identity(
         job_id=named or slurm,
         raw_job_id=raw,
         attempt=int(number.group(1)) if number else 1,
-        restart_count=int(restarts) if restarts.isdecimal() else 0,
+        restart_count=whole(restarts) or 0,
     )

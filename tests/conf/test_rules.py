@@ -52,7 +52,7 @@ NAN, INFINITY, TE = math.nan, math.inf, Backend.te
         ({"shape.init_std": NAN}, "shape.init_std must be a finite number, got nan"),
         ({"shape.rope_base": INFINITY}, "shape.rope_base must be a finite number, got inf"),
         ({"shape.seed": -1}, "shape.seed must be between 0 and 2**63 - 1, got -1"),
-        ({"shape.seed": 2**63}, f"shape.seed must be between 0 and 2**63 - 1, got {2**63}"),
+        ({"shape.seed": 2**63}, f"shape.seed must fit into 64 bits, got {2**63}"),
         (
             {"shape.rope_table": RopeTable.yarn, "shape.rope_base": 1.0},
             "shape.rope_base must be greater than 1 with shape.rope_table=yarn, got 1.0",
@@ -118,6 +118,20 @@ NAN, INFINITY, TE = math.nan, math.inf, Backend.te
         ),
         ({"launch.points_per_job": 0}, "launch.points_per_job must be at least 1, got 0"),
         ({"launch.retries": -1}, "launch.retries must be at least 0, got -1"),
+        ({"launch.retries": 2**31}, "launch.retries must be at most 2147483647, got 2147483648"),
+        (
+            {"launch.retries": 2**63},
+            "launch.retries must fit into 64 bits, got 9223372036854775808",
+        ),
+        ({"launch.memory_gib": NAN}, "launch.memory_gib must be a finite number, got nan"),
+        (
+            {"launch.max_log_mib": 2**20 + 1},
+            "launch.max_log_mib must be at most 1048576, got 104857",
+        ),
+        (
+            {"cluster.scheduler": Scheduler.slurm, "cluster.nice": 2**31},
+            "cluster.nice must be at most 2147483645, got 2147483648",
+        ),
         ({"launch.point_time_limit_s": 0}, "launch.point_time_limit_s must be at least 1, got 0"),
         ({"launch.max_log_mib": 0}, "launch.max_log_mib must be at least 1, got 0"),
         ({"launch.memory_gib": 0.0}, "launch.memory_gib must be greater than 0, got 0.0"),

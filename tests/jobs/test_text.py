@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from jobs.text import counted, masked, plain_text
+from jobs.text import counted, masked, plain_text, shortened, whole
 
 
 @pytest.mark.parametrize(
@@ -57,4 +57,21 @@ def test_one_of_a_thing_is_no_plural(count: int, words: str) -> None:
     assert counted(count, "job") == words
     assert counted(count, "series", "series") == words.replace("jobs", "series").replace(
         "job", "series"
+    )
+
+
+@pytest.mark.parametrize(
+    ("digits", "number"),
+    [("0", 0), ("007", 7), ("9" * 18, 10**18 - 1), ("9" * 19, None), ("9" * 5000, None)]
+    + [(other, None) for other in ("", "-1", "+1", " 1", "1.0", "1e3", "²", "nan", "x")],
+)
+def test_a_whole_number_is_read_or_none_is(digits: str, number: int | None) -> None:
+    assert whole(digits) == number
+
+
+def test_what_is_quoted_is_no_longer_than_a_few_lines() -> None:
+    usual = "shape must be one of a, b, got 'c'; see /a/path/of/usual/length " + "9" * 60
+    assert shortened(usual) == usual
+    assert shortened(f"got {'9' * 61}, {'x' * 500}") == (
+        f"got {'9' * 20}... (61 digits), {'x' * 100}... (500 characters)"
     )

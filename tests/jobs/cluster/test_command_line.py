@@ -36,7 +36,7 @@ def parsed(words: str) -> CommandLine:
         ("-m a=1,2", "sweep", (), ("a=1,2",)),
         ("run --multirun", "sweep", (), ()),
         ("status -m 14", "status", ("14",), ()),
-        ("hydra.searchpath=[file:///x]", "run", (), ("hydra.searchpath=[file:///x]",)),
+        ("hydra.searchpath=[file:///tmp]", "run", (), ("hydra.searchpath=[file:///tmp]",)),
     ],
 )  # fmt: skip
 def test_words_find_their_places(

@@ -165,6 +165,9 @@ def test_a_job_s_time_is_told_by_no_clock_that_may_differ(monkeypatch: pytest.Mo
     monkeypatch.setattr(time, "clock_gettime", lambda clock: 5000.0)
     monkeypatch.setattr(time, "time", lambda: 0.0)
     assert time_left_s(60) == 3600
+    assert (
+        time_left_s(60, {f"SLURM_JOB_{one}_TIME": "9" * 5000 for one in ("START", "END")}) == 3600
+    )
     monkeypatch.setenv("SLURM_JOB_END_TIME", "1200")
     assert time_left_s(60) == 3600, "the end alone tells nothing to a clock that may be wrong"
     monkeypatch.setenv("SLURM_JOB_START_TIME", "1000")
