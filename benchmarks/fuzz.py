@@ -23,9 +23,11 @@ from typing import Any
 
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
+from benchmarks.fuzz_config import config_readers
 from benchmarks.fuzz_ledger import ledger_readers
 from benchmarks.fuzz_reader import Reader
 from benchmarks.fuzz_text import text_readers
+from benchmarks.fuzz_user import User
 from benchmarks.fuzz_words import word_readers
 
 _CHECKS = list(HealthCheck)
@@ -87,7 +89,13 @@ def all_readers(folder: Path) -> list[Reader]:
     Args:
         folder: An empty folder; a home, sweeps and results are made in it.
     """
-    return [*text_readers(), *ledger_readers(folder), *word_readers(folder)]
+    user = User(folder / "user")
+    return [
+        *text_readers(),
+        *ledger_readers(folder),
+        *word_readers(user),
+        *config_readers(user),
+    ]
 
 
 def fuzz(

@@ -41,7 +41,18 @@ NASTY_TEXT = st.sampled_from(
             "%j",
             "\u202e",
         ),
-        *("NaN", "-Infinity", "1e999", "null", "true", "\ud800", "9" * 400, "x" * 5000, "\x85"),
+        *(
+            "NaN",
+            "-Infinity",
+            "1e999",
+            "null",
+            "true",
+            "\ud800",
+            "9" * 400,
+            "9" * 5000,
+            "x" * 5000,
+            "\x85",
+        ),
     ]
 )
 TEXT = NASTY_TEXT | st.text(max_size=12)
