@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 
@@ -44,11 +45,16 @@ def row_order(points: Sequence[CollectedPoint], rows: Rows) -> list[int]:
 
 
 def _key(point: CollectedPoint, row: dict[str, Value]) -> tuple[int, str, float, str, float, str]:
-    rest = f"{row['gpu']} {point.apart}"
+    rest = _by_number(f"{row['gpu']} {point.apart}")
     if row["job"] == "probe" or row["shape"] is None:
         return 1 if row["job"] == "probe" else 2, "", 0, "", 0, rest
     shape, recipe = str(row["shape"]), str(row["recipe"])
     return 0, shape, _number(row["seq_len"]), recipe, _number(row["batch"]), rest
+
+
+def _by_number(text: str) -> str:
+    """A text so that the order of texts is that of the numbers in them."""
+    return re.sub(r"\d+", lambda match: match[0].zfill(12), text)
 
 
 def _number(value: Value) -> float:
