@@ -48,18 +48,18 @@ def fingerprint(environment: Environment, telemetry: Telemetry, *, long: bool) -
     )
 
 
-def _copy_gb_per_s(size: int, repeats: int) -> float:
-    source = torch.empty(size, dtype=torch.int8, device="cuda").random_(0, 100)
+def _copy_gb_per_s(size: int, repeats: int, device: str = "cuda") -> float:
+    source = torch.empty(size, dtype=torch.int8, device=device).random_(0, 100)
     target = torch.empty_like(source)
     seconds = _median_s(lambda: target.copy_(source), repeats)
     return 2 * size / seconds / 1e9  # each byte is read and written
 
 
-def _matmul_tflops(repeats: int) -> float:
-    generator = torch.Generator("cuda").manual_seed(0)
+def _matmul_tflops(repeats: int, device: str = "cuda") -> float:
+    generator = torch.Generator(device).manual_seed(0)
     # Random, not zeros: zeros draw less power and run faster than any real data.
     left, right = (
-        torch.randn((_MATRIX, _MATRIX), device="cuda", dtype=torch.bfloat16, generator=generator)
+        torch.randn((_MATRIX, _MATRIX), device=device, dtype=torch.bfloat16, generator=generator)
         for _ in range(2)
     )
     out = torch.empty_like(left)

@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from mxfp8_attention import rope_eager, rope_triton
+from mxfp8_attention import rope_eager, rope_ops, rope_triton
 from mxfp8_attention.rope import (
     context_parallel_positions,
     mla_rope_k,
@@ -122,6 +122,7 @@ def formats_and_positions(device: str) -> None:
         ({"qkv_format": "sbhd", "positions": chunk}, 4),
         ({"qkv_format": "sbhd", "positions": outside}, 4),
         ({"qkv_format": "thd", "cu_seqlens": lengths}, 3),
+        ({"qkv_format": "thd", "cu_seqlens": lengths, "positions": 4}, 3),
     ):
         x, key = (q, k_pe) if axes == 4 else (q[:, 0], k_pe[:, 0])
         results = []
@@ -255,11 +256,21 @@ def _check_memory(shape: Shape, order: list[int], gap: int, backward: bool, devi
             _assert_same(got, want, f"buffer {i}")
 
 
+def autograd_is_told_of_a_change_in_place(device: str) -> None:
+    """A kernel writes behind PyTorch's back: without a word, a saved tensor would be stale."""
+    tables = rope_tables(4, 6, device=device)
+    x = torch.ones(4, 1, 2, 10, device=device)
+    before = x._version
+    rope_ops.rope_q_(x, tables.cos, tables.sin, None, False, "triton")
+    assert x._version > before
+
+
 def _cases() -> dict[str, Callable[[str], None]]:
     cases: dict[str, Callable[[str], None]] = {
         "formats and positions": formats_and_positions,
         "any tile gives the same": any_tile_gives_the_same,
         "nothing else is written": nothing_else_is_written,
+        "autograd is told of a change in place": autograd_is_told_of_a_change_in_place,
     }
     for heads in (1, 3, 5, 12, 96, 100, 128):
         shape = Shape(2, 1, heads, 32, 16, 32)

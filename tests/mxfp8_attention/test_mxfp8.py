@@ -67,7 +67,9 @@ def _powers_of_two_and_neighbours(dtype: torch.dtype) -> Tensor:
     tiny = torch.finfo(dtype).smallest_normal
     exponents = torch.arange(-20, 20)
     if dtype != torch.float16:
-        exponents = torch.cat((exponents, torch.tensor([-126, -125, -118, -117, 100, 112, 119])))
+        exponents = torch.cat(
+            (exponents, torch.tensor([-127, -126, -125, -118, -117, 100, 112, 119]))
+        )
     powers = torch.ldexp(torch.ones(len(exponents)), exponents)
     heads = torch.outer(torch.tensor([1.0, 448.0, 57344.0]), powers).flatten()
     heads = heads[(heads >= tiny) & (heads <= torch.finfo(dtype).max)].to(dtype)

@@ -25,6 +25,7 @@ CASES = [
     "formats and positions",
     "any tile gives the same",
     "nothing else is written",
+    "autograd is told of a change in place",
     *HEADS,
     *WIDTHS,
 ]

@@ -140,6 +140,20 @@ class TestOnAStandIn:
         path.step()
         assert path.weight_cache_is_reused() is None
 
+    @pytest.mark.parametrize("projection", list(Projection))
+    def test_heads_are_cut_from_a_dequantized_projection(
+        self, projection: Projection, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        case = make_case(small(seq_len=32, hidden=64, num_heads=1, projection=projection), "cpu")
+        path = TransformerEnginePath(Fp8CurrentRecipe(), case)
+        for name, layer in path.layers.items():
+            if name != "out":
+                quantized = torch.zeros(2, 3).as_subclass(Quantized)
+                monkeypatch.setattr(layer, "forward", lambda *_, q=quantized, **__: q)
+        for projected in path.project(path.x_SBC):
+            assert type(projected) is torch.Tensor
+            assert torch.equal(projected, torch.full((2, 3), 7.0))
+
     def test_only_delayed_scaling_needs_steps_to_settle(self) -> None:
         case = make_case(small(seq_len=32, hidden=64, num_heads=1), "cpu")
         assert TransformerEnginePath(Fp8DelayedRecipe(), case).settling_steps > 0

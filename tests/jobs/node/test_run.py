@@ -13,7 +13,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from conf.choices import Backend, Job
+from conf.choices import Backend, Job, Profiler
 from conf.schema import (
     Bf16Recipe,
     CalibratedTolerance,
@@ -103,6 +103,23 @@ def test_a_missed_tolerance_fails(tmp_path: Path) -> None:
     record = run(tmp_path, tolerance=SeedTolerance(atol=1e-6, rtol=0.0))
     assert record.outcome is Outcome.FAILED
     assert "share outside" in record.reason
+
+
+def test_steps_in_which_scales_settle_are_not_judged(tmp_path: Path) -> None:
+    steps: list[str] = []
+
+    def unsettled(tensors: dict[str, Tensor]) -> None:
+        steps.append("out")
+        if len(steps) <= 2:
+            tensors["out"].zero_()
+
+    def build(backend: str, recipe: Recipe, case: Any) -> Any:  # noqa: ANN401 - Case, Path
+        path = planting(unsettled)(backend, recipe, case)
+        path.settling_steps = 2  # type: ignore[attr-defined]  # as Transformer Engine's path has
+        return path
+
+    assert run(tmp_path, build=build).outcome is Outcome.PASSED
+    assert len(steps) == 3
 
 
 def test_an_arm_that_never_quantized_fails(tmp_path: Path) -> None:
@@ -218,6 +235,15 @@ def test_a_probe_measures_nothing_on_a_cpu_and_says_what_is_there(tmp_path: Path
     assert record.probe is None
     assert record.environment.torch == torch.__version__
     assert "MXFP8 available" in [check.name for check in record.capability.checks]
+
+
+def test_what_needs_a_gpu_says_so_on_a_cpu(tmp_path: Path) -> None:
+    record = run(tmp_path, benchmark=replace(FEW, cuda_graph=True, profile=Profiler.ncu))
+    assert record.outcome is Outcome.PASSED
+    assert record.benchmark is not None
+    assert "benchmark.cuda_graph has no effect on a CPU" in record.benchmark.notes
+    (check,) = (check for check in record.capability.checks if check.name == "profile ncu")
+    assert (check.ok, check.reason) == (False, "there is no GPU to profile")
 
 
 def test_stages_are_timed_in_both_directions(tmp_path: Path) -> None:
