@@ -16,9 +16,14 @@ from jobs.cluster.compare_sides import Side, of_other_gpus, side_of
 from jobs.cluster.compare_verdict import REGRESSIONS, Judged, Verdict, judge_metric
 from jobs.cluster.names import without
 from jobs.errors import UsageError
+from jobs.record import INFRASTRUCTURE_CAUSES, Cause
 
 THRESHOLD = 0.02
 ACCURACY_THRESHOLD = 0.05
+_SAYS_NOTHING = frozenset(
+    cause.value for cause in INFRASTRUCTURE_CAUSES | {Cause.cancelled, Cause.submit_rejected}
+)
+"""Causes that are no fault of what a point runs: neither its time nor its error got worse."""
 
 
 @dataclass(frozen=True)
@@ -271,18 +276,18 @@ def _outcome(
 ) -> tuple[str, Verdict]:
     """What the two outcomes add to the verdicts on numbers, and the gravest of all."""
     verdicts = {one.verdict for one in judged}
+    words = f"{state_text(first)} before, {state_text(second)} now"
     if first.state == second.state == "UNSUPPORTED":
         return "UNSUPPORTED, as before", Verdict.SAME
+    if first.cause in _SAYS_NOTHING or second.cause in _SAYS_NOTHING:
+        return f"{words}, which says nothing of the point itself", Verdict.UNCLEAR
     if second.state in ("FAILED", "ERROR"):
-        cause = f" {second.cause}" if second.cause else ""
-        words = f"{first.state} before, {second.state}{cause} now"
         if first.state in ("FAILED", "ERROR"):
             return words, _gravest(verdicts | {Verdict.UNCLEAR})
         return words, Verdict.WORSE
     if second.state == "UNSUPPORTED" or second.state in STATES:
-        return f"{first.state} before, {second.state} now", Verdict.UNCLEAR
+        return words, Verdict.UNCLEAR
     if first.state != "PASSED":
-        words = f"{first.state} before, {second.state} now"
         fixed = Verdict.BETTER if first.state in ("FAILED", "ERROR") else Verdict.UNCLEAR
         return words, _gravest(verdicts | {fixed})
     if first.asked("job") == second.asked("job") == "probe":
@@ -290,6 +295,11 @@ def _outcome(
     if not judged:
         return "nothing to compare: neither times nor errors", Verdict.UNCLEAR
     return "", _gravest(verdicts)
+
+
+def state_text(point: CollectedPoint) -> str:
+    """A point's state, and of an ERROR its cause."""
+    return f"{point.state} {point.cause}" if point.cause else point.state
 
 
 def _gravest(verdicts: set[Verdict]) -> Verdict:

@@ -10,8 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from jobs.cluster import report_text as show
-from jobs.cluster.collect_points import CollectedPoint
-from jobs.cluster.compare import ComparedPoint, Comparison
+from jobs.cluster.compare import ComparedPoint, Comparison, state_text
 from jobs.cluster.compare_match import Unmatched
 from jobs.cluster.compare_metrics import STATISTIC, emulated_text, is_emulated
 from jobs.cluster.compare_verdict import Judged, Verdict
@@ -150,8 +149,8 @@ def _rows(point: ComparedPoint) -> list[Row]:
         point_id=point.pair.second.point_id,
         gpu=gpus[0] if gpus[0] == gpus[1] else f"{gpus[0]} and {gpus[1]}",
         metric="outcome",
-        first=_state(point.pair.first),
-        second=_state(point.pair.second),
+        first=state_text(point.pair.first),
+        second=state_text(point.pair.second),
         change="",
         interval="",
         verdict=point.verdict.value,
@@ -188,10 +187,6 @@ def _row(blank: Row, one: Judged, point: ComparedPoint) -> Row:
         low=found.low if found else None,
         high=found.high if found else None,
     )
-
-
-def _state(point: CollectedPoint) -> str:
-    return f"{point.state} {point.cause}" if point.cause else point.state
 
 
 def _value(value: float, unit: str) -> str:

@@ -84,6 +84,17 @@ def test_what_failed_before_and_passes_now_is_better() -> None:
     assert found.exit_code == 0
 
 
+@pytest.mark.parametrize("cause", ["cancelled", "preempted", "node_fail", "storage", "lost"])
+def test_what_the_cluster_ended_is_unclear_on_either_side(cause: str) -> None:
+    ended = with_state(run("second"), "ERROR", cause)
+    for found in (compared(run(), ended), compared(ended, run("third"))):
+        assert found.points[0].verdict is Verdict.UNCLEAR
+        assert found.points[0].outcome.endswith("says nothing of the point itself")
+        assert found.exit_code == 3
+    late = compared(run(), with_state(run("second"), "ERROR", "timeout"))
+    assert late.exit_code == 1
+
+
 def test_unsupported_on_both_sides_is_the_same() -> None:
     found = compared(with_state(run(), "UNSUPPORTED"), with_state(run("second"), "UNSUPPORTED"))
     assert found.points[0].verdict is Verdict.SAME
