@@ -62,6 +62,20 @@ class LogSign:
 
 def read_tail(path: Path, size_bytes: int = TAIL_BYTES) -> str:
     """The last part of a log, whole lines, as plain text; empty where it cannot be read."""
+    return tail_of(path, size_bytes)[0]
+
+
+def tail_of(path: Path, size_bytes: int = TAIL_BYTES) -> tuple[str, int]:
+    """The last part of a log, and what stands before it.
+
+    Args:
+        path: The log.
+        size_bytes: How much of it is read.
+
+    Returns:
+        Whole lines, as plain text, or the end of one that is longer than what is read; and how
+        many bytes before them were left out. Empty and 0 where it cannot be read.
+    """
     try:
         with open_regular(path) as handle:
             handle.seek(0, 2)
@@ -69,10 +83,12 @@ def read_tail(path: Path, size_bytes: int = TAIL_BYTES) -> str:
             handle.seek(start)
             data = handle.read(size_bytes)
     except OSError:
-        return ""
-    if start:
-        data = data.partition(b"\n")[2]
-    return masked(plain_text(data.decode("utf-8", errors="replace")))
+        return "", 0
+    # Half a token is not known as one: what is cut begins at a line, or at least at a word.
+    cut = re.search(rb"(?s)[\r\n](?=.)", data) or re.search(rb"(?s)\s(?=.)", data)
+    if start and cut is not None:
+        start, data = start + cut.end(), data[cut.end() :]
+    return masked(plain_text(data.decode("utf-8", errors="replace"))), start
 
 
 def excerpt(path: Path, lines: int = EXCERPT_LINES) -> list[str]:

@@ -16,10 +16,10 @@ from conf.verbs import Logs, Places, Status
 from jobs.cluster import screen
 from jobs.cluster.asking import whom
 from jobs.cluster.collect_files import job_logs, logs_of
-from jobs.cluster.collect_log import read_tail
+from jobs.cluster.collect_log import tail_of
 from jobs.cluster.collect_read import read_sweep
 from jobs.cluster.collect_select import Selection, select
-from jobs.cluster.command_line import Call
+from jobs.cluster.command_line import Call, pasted
 from jobs.cluster.plan import runs_dir
 from jobs.cluster.survey import Row, Survey, survey
 from jobs.errors import UsageError
@@ -243,7 +243,12 @@ def logs(config: Logs, call: Call) -> int:
 def _show_log(path: Path, count: int, out: Console) -> None:
     """The last lines of a log, and whether there are more."""
     out.print(f"==> {path} <==", soft_wrap=True, style="bold")
-    lines = read_tail(path).splitlines()
+    text, left_out = tail_of(path)
+    lines = text.splitlines()
+    if left_out:
+        first = counted(left_out, "byte")
+        say = f"[... first {first} left out; the whole log: {pasted(path)} ...]"
+        screen.say(out, say, style="dim")
     more = len(lines) - count
     if more > 0:
         say = f"[... {counted(more, 'line')} before these: lines={len(lines)} shows more ...]"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 
 from jobs.cluster import screen
 from jobs.cluster.asking import LAST_SEEN
+from jobs.cluster.collect_log import TAIL_BYTES
 from jobs.cluster.collect_select import Selection
 from jobs.cluster.ledger import JobLine, Ledger, PlannedPoint, SweepInfo, now
 from jobs.cluster.states import Knowledge, TaskState
@@ -254,3 +256,21 @@ def test_of_a_long_log_it_is_said_how_much_is_not_shown(
     ]
     _show_log(log, 3, screen.console())
     assert "shows more" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("end", ["\n", "\r", " "])
+def test_where_the_head_of_a_log_is_not_read_it_is_said_with_its_size_and_the_log(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], end: str
+) -> None:
+    log = tmp_path / "output.log"
+    log.write_text(f"{'x' * 1023}{end}" * 100 + "the end\n", newline="")
+    _show_log(log, 2, screen.console())
+    head, *rest = capsys.readouterr().out.splitlines()[1:]
+    told = re.fullmatch(rf"\[... first (\d+) bytes left out; the whole log: {log} ...\]", head)
+    assert told is not None
+    assert log.read_bytes()[int(told[1]) :].startswith(b"x" * 1023)
+    assert int(told[1]) >= 100 * 1024 + 8 - TAIL_BYTES
+    assert rest[-1].endswith("the end")
+    log.write_text("short\n")
+    _show_log(log, 2, screen.console())
+    assert "left out" not in capsys.readouterr().out
