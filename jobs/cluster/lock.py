@@ -5,13 +5,16 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import time
 from collections.abc import Iterator
+from pathlib import Path
 
 from jobs.cluster.ledger import Ledger
 from jobs.errors import SubmissionError
-from jobs.files import readable_like
+from jobs.files import open_regular, readable_like
 
 LOCK = ".submitting"
+_TRIES, _PAUSE_S = 4, 0.05
 
 
 @contextlib.contextmanager
@@ -38,13 +41,31 @@ def submitting(ledger: Ledger) -> Iterator[int]:
             os.close(descriptor)
 
 
-def _take(descriptor: int, ledger: Ledger) -> None:
+def is_submitting(root: Path) -> bool:
+    """Whether a process submits or runs this sweep now; False where that cannot be told."""
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with open_regular(root / LOCK) as handle:
+            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
-        raise SubmissionError(
-            f"another process is submitting or running {ledger.sweep_id}; try again when it has "
-            "ended"
-        ) from None
+        return True
     except OSError:
-        return  # a file system without locks: the folder of each submission is exclusive still
+        return False
+    return False
+
+
+def _take(descriptor: int, ledger: Ledger) -> None:
+    # Who only looks whether it is taken has it for a moment.
+    for left in reversed(range(_TRIES)):
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if left:
+                time.sleep(_PAUSE_S)
+                continue
+            raise SubmissionError(
+                f"another process is submitting or running {ledger.sweep_id}; try again when it "
+                "has ended"
+            ) from None
+        except OSError:
+            pass  # a file system without locks: the folder of each submission is exclusive still
+        return

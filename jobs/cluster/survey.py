@@ -24,6 +24,7 @@ from jobs.cluster.collect_read import FoundAttempt, FoundSweep, Task, read_sweep
 from jobs.cluster.collect_select import Selection
 from jobs.cluster.collect_state import judge
 from jobs.cluster.ledger import PlannedPoint
+from jobs.cluster.lock import is_submitting
 from jobs.cluster.states import TaskState, state_of
 from jobs.record import Record
 
@@ -73,11 +74,13 @@ class Survey:
         rows: The points, sweep by sweep in the plan's order.
         sweeps: What was read.
         notes: What could not be asked, and how old the answer is that stands for it.
+        sending: Whether a process submits or runs points of it that are planned only.
     """
 
     rows: tuple[Row, ...]
     sweeps: tuple[FoundSweep, ...]
     notes: tuple[str, ...] = ()
+    sending: bool = False
 
     @property
     def totals(self) -> dict[str, int]:
@@ -100,7 +103,7 @@ class Survey:
     @property
     def under_way(self) -> bool:
         """Whether any point may still change without its user."""
-        return any(row.under_way for row in self.rows)
+        return self.sending or any(row.under_way for row in self.rows)
 
 
 def survey(
@@ -129,12 +132,15 @@ def survey(
     states, notes = ask(names, list(sweeps), ask_states, clock())
     sweeps = {root: read_again(sweep, states) for root, sweep in sweeps.items()}
     logs: dict[Path, list[Path]] = {}
-    rows = [
-        _row(sweep, name, states, logs, clock())
-        for root, sweep in sweeps.items()
-        for name in chosen[root]
-    ]
-    return Survey(tuple(rows), tuple(sweeps.values()), tuple(notes))
+    rows: list[Row] = []
+    sending = []
+    for root, sweep in sweeps.items():
+        mine = [_row(sweep, name, states, logs, clock()) for name in chosen[root]]
+        rows += mine
+        if any(row.point.state == "PLANNED" for row in mine) and is_submitting(root):
+            sending.append(sweep.sweep_id)
+    still = (f"{name}: a process still submits or runs its points" for name in sending)
+    return Survey(tuple(rows), tuple(sweeps.values()), (*notes, *still), bool(sending))
 
 
 def _row(

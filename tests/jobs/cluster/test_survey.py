@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
 import re
 from collections.abc import Iterable
@@ -14,11 +16,13 @@ from jobs.cluster.asking import LAST_SEEN
 from jobs.cluster.collect_log import TAIL_BYTES
 from jobs.cluster.collect_select import Selection
 from jobs.cluster.ledger import JobLine, Ledger, PlannedPoint, SweepInfo, now
+from jobs.cluster.lock import LOCK, is_submitting, submitting
 from jobs.cluster.states import Knowledge, TaskState
 from jobs.cluster.survey import Survey, survey
-from jobs.cluster.verb_status import _show_log, as_table, duration, show_next
+from jobs.cluster.verb_status import _show_log, _watch, as_table, duration, show_next
 from jobs.files import new_attempt, write_whole
 from jobs.record import Environment, Identity, Outcome, Record, Started, to_json
+from tests.jobs.cluster.fake_ledger import FakeSweep
 
 
 class Sweep:
@@ -274,3 +278,42 @@ def test_where_the_head_of_a_log_is_not_read_it_is_said_with_its_size_and_the_lo
     log.write_text("short\n")
     _show_log(log, 2, screen.console())
     assert "left out" not in capsys.readouterr().out
+
+
+def test_a_watch_waits_for_a_submission_that_is_still_being_sent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ledger = FakeSweep.plan(tmp_path, [{}, {}]).ledger
+    chosen = [Selection(ledger.root)]
+    assert not survey(chosen, None).under_way  # nobody will submit it
+    sending = contextlib.ExitStack()
+    sending.enter_context(submitting(ledger))
+    seen = survey(chosen, None)
+    assert seen.under_way
+    assert seen.notes == (f"{ledger.sweep_id}: a process still submits or runs its points",)
+    pauses: list[float] = []
+
+    def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        sending.close()
+
+    monkeypatch.setattr("jobs.cluster.verb_status.time.sleep", pause)
+    monkeypatch.setattr("jobs.cluster.verb_status.whom", lambda: None)
+    _watch(chosen, 2.0, ledger.sweep_id, screen.console())
+    assert pauses == [2.0]
+    assert "2 points: 2 PLANNED" in capsys.readouterr().out
+
+
+def test_who_looks_at_the_lock_keeps_nobody_from_taking_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger = FakeSweep.plan(tmp_path, [{}]).ledger
+    assert not is_submitting(ledger.root)  # nobody ever had it
+    with submitting(ledger):
+        assert is_submitting(ledger.root)
+    assert not is_submitting(ledger.root)
+    looking = (ledger.root / LOCK).open("rb")
+    fcntl.flock(looking, fcntl.LOCK_SH)
+    monkeypatch.setattr("jobs.cluster.lock.time.sleep", lambda _: looking.close())
+    with submitting(ledger):
+        assert looking.closed
