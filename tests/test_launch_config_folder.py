@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.fake_node import install
+from tests.jobs.cluster.fake_ledger import passed_sweep
 from tests.launcher import Launcher
 
 ROOT = Path(__file__).parents[1]
@@ -132,6 +133,25 @@ def test_a_folder_that_is_named_must_be_there(
     for words in (["plan"], ["sweep", "--help"], ["--cfg", "job"]):
         sentence = launcher(*words).refusal()
         assert sentence == "MXFP8_CONFIG_DIR must name a folder, got /nope; make it or unset it"
+
+
+def test_a_verb_that_plans_no_points_goes_on_without_the_folder_and_says_so(
+    launcher: Launcher, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    passed_sweep(launcher.runs_dir)
+    monkeypatch.setenv("MXFP8_CONFIG_DIR", "/nope")
+    note = "launch.py: note: MXFP8_CONFIG_DIR must name a folder, got /nope; make it or unset it"
+    for words in (
+        ("status",),
+        ("logs",),
+        ("collect", "latest"),
+        ("compare", "latest", "latest"),
+        ("history", "latest", "latest"),
+        ("baseline", "latest", "name=b"),
+    ):
+        done = launcher(*words)
+        assert done.code in (0, 3), (words, done.err)
+        assert done.err.splitlines() == [note], words
 
 
 @pytest.mark.parametrize(

@@ -67,6 +67,9 @@ class UserConfigFolder(SearchPathPlugin):
 
     def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
         """Appends the user's folder, where there is one."""
-        folder = user_config_folder()
+        try:
+            folder = user_config_folder()
+        except UsageError:  # `refuse_hidden` told it, to a verb that needs none as a note
+            return
         if folder is not None:
             search_path.append(provider="user", path=f"file://{folder.resolve()}")
