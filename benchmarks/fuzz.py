@@ -44,12 +44,14 @@ class Count:
         refused: Inputs that it refused in its own words.
         seconds: Its turns together.
         faults: Each fault once: where it was raised, and the smallest input that led there.
+        note: What the count of refusals means, where it is not plain.
     """
 
     examples: int = 0
     refused: int = 0
     seconds: float = 0.0
     faults: dict[str, str] = field(default_factory=dict)
+    note: str = ""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -112,7 +114,10 @@ def fuzz(
     Returns:
         What each was fed, by its name.
     """
-    counts = {reader.name: Count() for reader in readers}
+    counts = {reader.name: Count(note=reader.note) for reader in readers}
+    for reader in readers:
+        if reader.read(reader.sound):
+            raise AssertionError(f"{reader.name} refuses a sound input: the benchmark is wrong")
     deadline = time.monotonic() + seconds
     turn = 0
     while time.monotonic() < deadline and turn != turns:

@@ -199,10 +199,35 @@ def config_readers(user: User) -> list[Reader]:
         st.sampled_from([("plan",), ("status",), ("-sc", "query=bash")]), _variables(_VARIABLES)
     )
     return [
-        Reader("config folder", files, lambda asked: user.owns(*asked), turn=25),
-        Reader("numeric keys", values, lambda asked: _gives(user, *asked), turn=40),
-        Reader("environment", environment, lambda asked: user.lives(*asked), turn=15),
-        Reader("environment of a job", _variables(_NODE), _runs, turn=100),
+        Reader(
+            "config folder",
+            files,
+            lambda asked: user.owns(*asked),
+            25,
+            ("shape", b"defaults: [two]", b"defaults: [tiny]", []),
+        ),
+        Reader(
+            "numeric keys",
+            values,
+            lambda asked: _gives(user, *asked),
+            20,
+            (("plan", "", "shape.seed"), "7"),
+        ),
+        Reader(
+            "environment",
+            environment,
+            lambda asked: user.lives(*asked),
+            15,
+            (("plan",), {"COLUMNS": "80"}),
+        ),
+        Reader(
+            "environment of a job",
+            _variables(_NODE),
+            _runs,
+            100,
+            {"SLURM_RESTART_COUNT": "1"},
+            "refuses nothing: a variable that is no number is not read",
+        ),
     ]
 
 

@@ -51,19 +51,26 @@ def ledger_readers(folder: Path) -> list[Reader]:
     files = st.sampled_from(LEDGER_FILES).flatmap(
         lambda name: st.tuples(st.just(name), world.changes(name))
     )
+    published = _PUBLISHED.read_text()
+    file = ("sweep.json", (world.root / "sweep.json").read_bytes())
+    part = "counts what was told as damaged; what is not is read all the same"
+    of_file = world.one_file
     return [
-        Reader("record.json", changed(record), world.one_file(read_record), turn=60),
-        Reader("record.json on the node", changed(record), world.outcome, turn=60),
-        Reader("point.json on the node", changed(point), world.one_file(read_point_file), turn=60),
-        Reader("the ledger's files", files, world.ledger, turn=40),
-        Reader(LAST_SEEN, changed(seen), world.last_seen, turn=60),
-        Reader("collect of a ledger", files, world.collect, turn=12),
-        Reader("collection.json", changed(store), world.store, turn=25),
+        Reader("record.json", changed(record), of_file(read_record), 60, record.encode()),
+        Reader("record.json on the node", changed(record), world.outcome, 60, record.encode()),
+        Reader(
+            "point.json on the node", changed(point), of_file(read_point_file), 60, point.encode()
+        ),
+        Reader("the ledger's files", files, world.ledger, 40, file, part),
+        Reader(LAST_SEEN, changed(seen), world.last_seen, 60, seen.encode()),
+        Reader("collect of a ledger", files, world.collect, 12, file, part),
+        Reader("collection.json", changed(store), world.store, 25, store.encode()),
         Reader(
             "published figures",
-            changed(_PUBLISHED.read_text()),
-            world.one_file(load_published),
-            turn=40,
+            changed(published),
+            of_file(load_published),
+            40,
+            published.encode(),
         ),
     ]
 

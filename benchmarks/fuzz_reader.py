@@ -21,12 +21,16 @@ class Reader:
         read: Reads one input; tells whether it was refused in the tool's own words, and raises
             anything else where it breaks its word.
         turn: Examples a turn.
+        sound: An input that must not be refused: one that is shows a fault of the benchmark.
+        note: What the count of refusals means, where it is not plain.
     """
 
     name: str
     inputs: SearchStrategy[Any]
     read: Callable[[Any], bool]
-    turn: int = 100
+    turn: int
+    sound: Any
+    note: str = ""
 
 
 NASTY_TEXT = st.sampled_from(

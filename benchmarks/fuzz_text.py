@@ -58,15 +58,24 @@ def text_readers() -> list[Reader]:
     words = st.lists(_ID_PART | TEXT, min_size=1, max_size=4).map("".join)
     answers = st.tuples(*map(changed_lines, (_CONFIG, _PARTITIONS, _NODES, _ASSOC, _QOS)))
     return [
-        Reader("id", words, read_id, turn=400),
+        Reader("id", words, read_id, 400, "14_[0-3]"),
         Reader(
             "squeue and sacct",
             st.tuples(changed_lines(_SQUEUE), changed_lines(_SACCT)),
             read_states,
-            turn=300,
+            300,
+            ("\n".join(_SQUEUE), "\n".join(_SACCT)),
+            "refuses nothing: a row that is none is skipped",
         ),
-        Reader("scontrol, sinfo, sacctmgr", answers, read_limits, turn=150),
-        Reader("log", _LOG, read_log, turn=300),
+        Reader(
+            "scontrol, sinfo, sacctmgr",
+            answers,
+            read_limits,
+            150,
+            tuple(map("\n".join, (_CONFIG, _PARTITIONS, _NODES, _ASSOC, _QOS))),
+            "refuses nothing: what cannot be read is no limit",
+        ),
+        Reader("log", _LOG, read_log, 300, "a line", "refuses nothing: every log is shown"),
     ]
 
 

@@ -141,6 +141,19 @@ def word_readers(user: User) -> list[Reader]:
         lambda verb: st.tuples(st.just(verb), _WORDS[verb])
     )
     return [
-        Reader("command line", commands, lambda asked: user.types(asked[0], *asked[1]), turn=60),
-        Reader("completion", st.lists(OVERRIDES | _FLAGS | _IDS, max_size=3), user.tabs, turn=20),
+        Reader(
+            "command line",
+            commands,
+            lambda asked: user.types(asked[0], *asked[1]),
+            60,
+            ("plan", ["shape=tiny", "shape.seed=1,2"]),
+        ),
+        Reader(
+            "completion",
+            st.lists(OVERRIDES | _FLAGS | _IDS, max_size=3),
+            user.tabs,
+            20,
+            ["shape=ti"],
+            "refuses nothing: a line that is wrong is offered no word",
+        ),
     ]

@@ -158,11 +158,16 @@ def _shape(shape: Shape) -> Iterator[str]:
             f"shape.qkv_format must be sbhd, got {shape.qkv_format.name}: the path through "
             "linear layers and attention runs sbhd only (RoPE alone also takes bshd and thd)"
         )
-    width = max(shape.hidden, shape.num_heads * (2 * shape.head_dim_qk + shape.head_dim_v))
+    width = shape.num_heads * (2 * shape.head_dim_qk + shape.head_dim_v)
+    made_of = (
+        "shape.num_heads times 2 (shape.head_dim_nope + shape.head_dim_rope) + shape.head_dim_v"
+    )
+    if shape.hidden > width:
+        width, made_of = shape.hidden, "shape.hidden"
     if shape.tokens * width > MAX_STEP_VALUES:
         yield (
             f"shape.seq_len times shape.batch times the widest layer must be at most 2**40 "
-            f"values, got {shape.seq_len} x {shape.batch} x {width}"
+            f"values, got {shape.seq_len} x {shape.batch} x {width}, which is {made_of}"
         )
 
 
@@ -215,12 +220,13 @@ def _benchmark(benchmark: Benchmark) -> Iterator[str]:
 
 
 def _backend(point: Point) -> Iterator[str]:
-    gates = point.benchmark.min_fprop_speedup, point.benchmark.min_bprop_speedup
-    if point.backend is Backend.emulated and any(gate is not None for gate in gates):
-        yield (
-            "benchmark.min_fprop_speedup and min_bprop_speedup must be null with "
-            "backend=emulated, whose times say nothing about hardware; use backend=te on a GPU"
-        )
+    for name in ("min_fprop_speedup", "min_bprop_speedup"):
+        gate = getattr(point.benchmark, name)
+        if point.backend is Backend.emulated and gate is not None:
+            yield (
+                f"benchmark.{name} must be null with backend=emulated, whose times say nothing "
+                f"about hardware, got {gate}; use backend=te on a GPU"
+            )
 
 
 def _cluster(cluster: Cluster) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -72,11 +73,25 @@ def test_what_once_led_to_a_fault(name: str, value: object, readers: dict[str, R
     readers[name].read(value)
 
 
+def test_each_reader_reads_a_sound_input(readers: dict[str, Reader]) -> None:
+    assert {name: reader.read(reader.sound) for name, reader in readers.items()} == dict.fromkeys(
+        readers, False
+    )
+
+
+def test_a_reader_that_refuses_what_is_sound_is_told() -> None:
+    from hypothesis import strategies as st
+
+    broken = Reader("broken", st.none(), lambda value: True, 1, None)
+    with pytest.raises(AssertionError, match="broken refuses a sound input"):
+        fuzz([broken], seconds=1)
+
+
 QUICK = ("id", "squeue and sacct", "scontrol, sinfo, sacctmgr", "log", "record.json")
 
 
 def test_a_turn_of_the_quick_readers_finds_nothing(readers: dict[str, Reader]) -> None:
-    few = [Reader(name, readers[name].inputs, readers[name].read, 20) for name in QUICK]
+    few = [dataclasses.replace(readers[name], turn=20) for name in QUICK]
     counts = fuzz(few, seconds=float("inf"), first_seed=7, turns=1)
     assert {name: count.faults for name, count in counts.items()} == {name: {} for name in QUICK}
     assert all(count.examples for count in counts.values())
@@ -86,7 +101,7 @@ def _breaks(read: Callable[[str], bool]) -> Count:
     from hypothesis import strategies as st
 
     count = Count()
-    take_turn(Reader("broken", st.text(max_size=5), read, 50), count, 1)
+    take_turn(Reader("broken", st.text(max_size=5), read, 50, "x"), count, 1)
     return count
 
 

@@ -68,6 +68,16 @@ NAN, INFINITY, TE = math.nan, math.inf, Backend.te
         ({"shape.qkv_format": QkvFormat.thd}, "shape.qkv_format must be sbhd, got thd: the path"),
         ({"shape.qkv_format": QkvFormat.bshd}, "shape.qkv_format must be sbhd, got bshd: the"),
         ({"shape.seq_len": 10**12}, "shape.seq_len times shape.batch times the widest layer must"),
+        (
+            {"shape.hidden": 2**40},
+            "shape.seq_len times shape.batch times the widest layer must be at most 2**40 values, "
+            f"got 128 x 1 x {2**40}, which is shape.hidden",
+        ),
+        (
+            {"shape.num_heads": 2**40},
+            "shape.seq_len times shape.batch times the widest layer must be at most 2**40 values, "
+            f"got 128 x 1 x {256 * 2**40}, which is shape.num_heads times 2 (shape.head_dim_nope",
+        ),
         ({"recipe.name": RecipeName.bf16}, "recipe.name must fit the other keys of recipe, got"),
         ({"tolerance.name": ToleranceName.none}, "tolerance.name must fit the other keys of tol"),
         ({"tolerance.upper_factor": -1.0}, "tolerance.upper_factor must be at least 0, got -1.0"),
@@ -96,7 +106,8 @@ NAN, INFINITY, TE = math.nan, math.inf, Backend.te
         ),
         (
             {"benchmark.min_fprop_speedup": 1.1},
-            "benchmark.min_fprop_speedup and min_bprop_speedup must be null with backend=emulated",
+            "benchmark.min_fprop_speedup must be null with backend=emulated, whose times say "
+            "nothing about hardware, got 1.1; use backend=te on a GPU",
         ),
         ({"gpu.device": "tpu"}, "gpu.device must be cpu or cuda, got 'tpu'"),
         (
