@@ -17,6 +17,7 @@ from conf.schema import (
     RECIPES,
     TOLERANCES,
     Benchmark,
+    CalibratedTolerance,
     Gpu,
     Point,
     Recipe,
@@ -186,6 +187,12 @@ def _tolerance(tolerance: Tolerance) -> Iterator[str]:
     if isinstance(tolerance, SeedTolerance) and tolerance.max_outside_share > 1:
         share = tolerance.max_outside_share
         yield f"tolerance.max_outside_share must be at most 1, got {share}"
+    if isinstance(tolerance, CalibratedTolerance):
+        for kind in ("", "worst_head_", "stage_"):
+            lower, upper = (f"{kind}{end}_factor" for end in ("lower", "upper"))
+            low, high = getattr(tolerance, lower), getattr(tolerance, upper)
+            if 0 <= high < low:
+                yield f"tolerance.{lower} must be at most tolerance.{upper} ({high}), got {low}"
 
 
 def _benchmark(benchmark: Benchmark) -> Iterator[str]:

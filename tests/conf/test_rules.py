@@ -10,7 +10,7 @@ import pytest
 
 from conf.choices import Backend, QkvFormat, RecipeName, RopeTable, Scheduler, ToleranceName
 from conf.rules import point_problems, problems
-from conf.schema import SeedTolerance
+from conf.schema import CalibratedTolerance, SeedTolerance
 from conf.site import SCHEDULER_KEYS
 from conf.verbs import Run
 from tests.conf.compositions import composed
@@ -82,6 +82,15 @@ NAN, INFINITY, TE = math.nan, math.inf, Backend.te
         ({"tolerance.name": ToleranceName.none}, "tolerance.name must fit the other keys of tol"),
         ({"tolerance.upper_factor": -1.0}, "tolerance.upper_factor must be at least 0, got -1.0"),
         ({"tolerance.upper_factor": NAN}, "tolerance.upper_factor must be a finite number, got"),
+        (
+            {"tolerance": CalibratedTolerance(upper_factor=0.5)},
+            "tolerance.lower_factor must be at most tolerance.upper_factor (0.5), got 0.8",
+        ),
+        (
+            {"tolerance": CalibratedTolerance(stage_lower_factor=2.0)},
+            "tolerance.stage_lower_factor must be at most tolerance.stage_upper_factor (1.15), "
+            "got 2.0",
+        ),
         (
             {"tolerance": SeedTolerance(max_outside_share=1.5)},
             "tolerance.max_outside_share must be at most 1, got 1.5",
