@@ -110,7 +110,7 @@ def equals_eager(shape: Shape, device: str) -> None:
 
 
 def formats_and_positions(device: str) -> None:
-    """Other axis orders, packed sequences, offsets and explicit positions equal eager ones."""
+    """Other axis orders, packed sequences, offsets and explicit positions, also backward."""
     tables = rope_tables(12, 6, device=device)
     torch.manual_seed(1)
     q, k_pe = torch.randn(8, 2, 3, 16, device=device), torch.randn(8, 2, 1, 6, device=device)
@@ -125,19 +125,33 @@ def formats_and_positions(device: str) -> None:
         ({"qkv_format": "thd", "cu_seqlens": lengths, "positions": 4}, 3),
     ):
         x, key = (q, k_pe) if axes == 4 else (q[:, 0], k_pe[:, 0])
-        results = []
+        forward, backward = [], []
         for kernel in ("triton", "eager"):
             arguments = options | {"kernel": kernel}
-            results.append(
-                (
-                    mla_rope_q(x, tables, rope_dim=6, **arguments),
-                    mla_rope_k(x, tables, rope_dim=6, **arguments),
-                    *mla_rope_kv(x, key, tables, nope_dim=10, **arguments),
-                )
+            leaves = x.clone().requires_grad_(), key.clone().requires_grad_()
+            outs = (
+                mla_rope_q(leaves[0], tables, rope_dim=6, **arguments),
+                mla_rope_k(leaves[0], tables, rope_dim=6, **arguments),
+                *mla_rope_kv(*leaves, tables, nope_dim=10, **arguments),
             )
-        for got, want in zip(*results, strict=True):
+            forward.append([out.detach() for out in outs])
+            generator = torch.Generator(device).manual_seed(2)
+            grads = [torch.randn(o.shape, generator=generator, device=device) for o in outs]
+            backward.append(
+                [
+                    *torch.autograd.grad(outs[0], leaves[0], grads[0]),
+                    *torch.autograd.grad(outs[1], leaves[0], grads[1]),
+                    *torch.autograd.grad(outs[2:], leaves, grads[2:]),
+                ]
+            )
+        for got, want in zip(*forward, strict=True):
             assert got.is_contiguous()
             _assert_same(got, want, f"{options}")
+        for got, want in zip(*backward, strict=True):
+            assert got.is_contiguous()
+            outside_table = want.isnan()
+            assert torch.equal(got.isnan(), outside_table), f"{options}"
+            _assert_same_sum(got[~outside_table], want[~outside_table], 3, f"d {options}")
 
 
 def any_tile_gives_the_same(device: str) -> None:

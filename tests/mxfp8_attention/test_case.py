@@ -30,6 +30,17 @@ def test_a_bias_left_out_changes_no_other_tensor() -> None:
         assert torch.equal(weight, with_bias.weights[name])
 
 
+def test_tensors_of_one_seed_are_independent() -> None:
+    """Equal draws would correlate x with its gradient: errors would add up, not average."""
+    case = make_case(tiny(projection=Projection.split), "cpu", seed=1)
+    drawn = [case.x_SBC, case.dout_SBC, *case.weights.values()]
+    flat = [(t.float().flatten() - t.float().mean())[:256] for t in drawn]
+    for i, one in enumerate(flat):
+        for other in flat[:i]:
+            correlation = (one * other).sum() / (one.norm() * other.norm())
+            assert correlation.abs() < 0.35  # five standard deviations
+
+
 def test_weights_have_the_asked_standard_deviation_and_gradients_are_no_constant() -> None:
     case = make_case(tiny(init_std=0.05), "cpu")
     assert case.weights["qkv_weight"].float().std().item() == pytest.approx(0.05, rel=0.01)

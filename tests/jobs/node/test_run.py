@@ -246,6 +246,26 @@ def test_what_needs_a_gpu_says_so_on_a_cpu(tmp_path: Path) -> None:
     assert (check.ok, check.reason) == (False, "there is no GPU to profile")
 
 
+def test_variables_that_change_the_meaning_of_a_run_are_recorded_and_flagged(
+    tmp_path: Path,
+) -> None:
+    variables = {"NVTE_FP8_DPA_BWD": "0", "NVTE_FUSED_ATTN": "1", "HOME": "/home/me"}
+    record = run_attempt(point_file(tmp_path, point(job=Job.probe)), tmp_path, variables=variables)
+    (flag,) = [flag for flag in record.capability.flags if flag.startswith("NVTE_")]
+    assert flag.startswith("NVTE_FP8_DPA_BWD=0: 0 makes the backward of FP8 attention BF16")
+    assert record.environment.variables == {"NVTE_FP8_DPA_BWD": "0", "NVTE_FUSED_ATTN": "1"}
+
+
+@pytest.mark.parametrize("job", list(Job))
+def test_each_job_takes_a_fingerprint_and_a_probe_a_long_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, job: Job
+) -> None:
+    taken: list[bool] = []
+    monkeypatch.setattr("jobs.node.run.fingerprint", lambda *_, long: taken.append(long))
+    run(tmp_path, job=job)
+    assert taken == [job is Job.probe]
+
+
 def test_stages_are_timed_in_both_directions(tmp_path: Path) -> None:
     record = run(tmp_path, benchmark=replace(FEW, stages=True))
     assert record.benchmark is not None
