@@ -19,7 +19,7 @@ from typing import Any
 
 from jobs.cluster.ask import Ask
 from jobs.cluster.command_line import Call, CommandLine, as_typed, parse, pasted
-from jobs.cluster.completion import FLAG_NAMES, completion, spell_choices
+from jobs.cluster.completion import FLAG_NAMES, completion, spell_choices, without_groups
 from jobs.cluster.interrupts import nothing_started_told
 from jobs.errors import JobError, UsageError
 from jobs.text import plain_text, shortened
@@ -127,12 +127,25 @@ def _main(words: list[str]) -> int:
     if set(FLAG_NAMES) & set(words):
         return _complete(words, takes_ids)
     line = parse(words, takes_ids)
+    if "--version" in line.hydra:
+        print(_version())
+        return 0
     if line.multirun and not VERBS[line.verb].many:
         takers = ", ".join(name for name, verb in VERBS.items() if verb.many)
         raise UsageError(f"{line.verb} must run once, got --multirun; these take many: {takers}")
     return _compose(
         line, Call(line.verb, line.ids, as_typed(Path(__file__).name, words), line.hydra)
     )
+
+
+def _version() -> str:
+    """This tool's version, as `pyproject.toml` says it, and Hydra's."""
+    import tomllib  # an older Python, which is refused in one line, has none
+    from importlib.metadata import version
+
+    text = Path(__file__).resolve().with_name("pyproject.toml").read_text(encoding="utf-8")
+    about = tomllib.loads(text)["project"]
+    return f"{about['name']} {about['version']} (Hydra {version('hydra-core')})"
 
 
 def _complete(words: list[str], takes_ids: dict[str, bool]) -> int:
@@ -150,8 +163,15 @@ def _complete(words: list[str], takes_ids: dict[str, bool]) -> int:
             _compose(line, Call(asked.verb, (), "", asked.words))
     except (UsageError, ValueError):  # what is wrong with the line is told when it is run
         return 0
-    print(spell_choices(offered.getvalue()), end="")
+    print(without_groups(spell_choices(offered.getvalue()), _not_taken(asked.verb)), end="")
     return 0
+
+
+def _not_taken(verb: str) -> list[str]:
+    """The groups of choices that a verb's configuration has no place for."""
+    about = VERBS[verb]
+    groups = [entry.name for entry in Path(CONFIG_PATH).iterdir() if entry.is_dir()]
+    return [name for name in groups if not about.points or (name == "grid" and not about.many)]
 
 
 def _compose(line: CommandLine, call: Call) -> int:

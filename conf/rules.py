@@ -244,6 +244,10 @@ def _cluster(cluster: Cluster) -> Iterator[str]:
     for name in cluster.env:
         if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
             yield f"cluster.env must name variables of letters, digits and _, got {name!r}"
+    for line in cluster.setup:
+        if line in ("True", "False"):  # what is left of a bool: no shell has such a command
+            meant = line.lower()
+            yield f"cluster.setup must be shell lines, got the bool {meant}; quote it: ['{meant}']"
     for mount in cluster.container.mounts:
         if mount.count(":") not in (1, 2):
             yield f'cluster.container.mounts must read "host:container[:flags]", got {mount!r}'

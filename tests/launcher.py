@@ -69,7 +69,7 @@ class Launcher:
         handlers = logging.root.handlers[:]
         try:
             code = launch.main(given)
-        except SystemExit as ended:  # Hydra ends so after --version and --hydra-help
+        except SystemExit as ended:  # Hydra ends so after --hydra-help
             code = int(ended.code or 0)
         finally:
             logging.root.handlers[:] = handlers  # --info adds one, for this test's stdout

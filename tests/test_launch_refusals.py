@@ -45,6 +45,8 @@ REFUSALS = [
     ("runs_dir=", "runs_dir must name a folder, got ''; leave it out for runs/"),
     ("shape.seq_len=${nope}", "shape.seq_len must refer to a key that exists, got Interpolation"),
     ("cluster.setup=[env]", "cluster.setup must be empty with a local cluster, got 'env'; type"),
+    ("cluster=slurm cluster.setup=[true]", "cluster.setup must be shell lines, got the bool true"
+     "; quote it: ['true']"),
     ("cluster.python=../python", "cluster.python must be an absolute path, or a name that the "
      "node's PATH finds, got '../python'; use /"),
     ("cluster.python='~/python'", "cluster.python must be an absolute path, or a name that the "),

@@ -7,6 +7,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -54,8 +55,25 @@ def test_info_shows_and_runs_nothing(launcher: Launcher, words: list[str]) -> No
     assert not launcher.runs_dir.exists()
 
 
-def test_version_ends_with_0(launcher: Launcher) -> None:
-    assert launcher("--version").code == 0
+def test_version_is_that_of_this_tool(launcher: Launcher) -> None:
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    about = tomllib.loads(text)["project"]
+    for words in (["--version"], ["status", "--version"]):
+        result = launcher(*words)
+        assert (result.code, result.err) == (0, "")
+        assert result.out.startswith(f"{about['name']} {about['version']} (Hydra 1.")
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_completion_offers_groups_where_the_verb_takes_them(launcher: Launcher, verb: str) -> None:
+    offered = launcher.complete(f"python launch.py {verb} ")
+    groups = {"gpu=", "shape=", "recipe=", "cluster=", "launch=", "tolerance=", "benchmark="}
+    assert (groups <= set(offered)) is VERBS[verb].points
+    assert VERBS[verb].points or not groups & set(offered)
+    assert ("grid=" in offered) is VERBS[verb].many
+    assert "runs_dir=" in offered
+    choices = launcher.complete(f"python launch.py {verb} gpu=h")
+    assert choices == (["gpu=h100", "gpu=h200"] if VERBS[verb].points else [])
 
 
 @pytest.mark.parametrize(

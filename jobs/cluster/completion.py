@@ -126,3 +126,16 @@ def _each_name(match: re.Match[str]) -> str:
     if not (isinstance(kind, type) and issubclass(kind, Enum)):
         return match.group()
     return "\n".join(f"{match.group('key')}={name}" for name in kind.__members__)
+
+
+def without_groups(offered: str, groups: Sequence[str]) -> str:
+    """Suggestions without those that choose of a group which the verb does not take.
+
+    Args:
+        offered: Hydra's suggestions: it knows every group of the configuration's folder.
+        groups: Names like `gpu`.
+    """
+    if not groups:
+        return offered
+    named = "|".join(re.escape(group) for group in groups)
+    return re.sub(rf"(?<!\S)(?:{named})=\S*[ \t]*", "", offered)

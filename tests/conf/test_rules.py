@@ -136,6 +136,10 @@ NAN, INFINITY, TE = math.nan, math.inf, Backend.te
             {"cluster.setup": ["x"]},
             "cluster.setup must be empty with a local cluster, got 'x'",
         ),
+        (
+            {"cluster.setup": ["True"], "cluster.scheduler": Scheduler.slurm},
+            "cluster.setup must be shell lines, got the bool true; quote it: ['true']",
+        ),
         ({"launch.points_per_job": 0}, "launch.points_per_job must be at least 1, got 0"),
         ({"launch.retries": -1}, "launch.retries must be at least 0, got -1"),
         ({"launch.retries": 2**31}, "launch.retries must be at most 2147483647, got 2147483648"),
