@@ -100,7 +100,7 @@ def parse(words: Sequence[str], verbs: Mapping[str, bool]) -> CommandLine:
             ids.append(word)
         elif word.startswith("~") or "=" in word:
             _refuse_spaces(word, rest)
-            key = _key(word)
+            key = key_of(word)
             if key in seen:
                 raise UsageError(f"{key} must be given once, got it twice; last: {word}")
             seen.add(key)
@@ -123,8 +123,18 @@ def parse(words: Sequence[str], verbs: Mapping[str, bool]) -> CommandLine:
     )
 
 
-def _key(word: str) -> str:
-    """The key of an override; refuses one that is empty, or Hydra's own."""
+def key_of(word: str) -> str:
+    """The key of an override.
+
+    Args:
+        word: The override.
+
+    Returns:
+        The key, without the sign before it.
+
+    Raises:
+        UsageError: It is empty, Hydra's own, or its value is none that Hydra takes.
+    """
     key, _, value = word.partition("=")
     key = key.lstrip("+~")
     if "." not in key and value.startswith("["):

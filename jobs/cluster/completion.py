@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from conf import choices
-from jobs.cluster.command_line import DEFAULT_VERB
+from jobs.cluster.command_line import DEFAULT_VERB, key_of
 from jobs.cluster.flags import FLAGS, take_flag
 from jobs.cluster.ids import looks_like_target
 from jobs.errors import UsageError
@@ -105,7 +105,9 @@ def _apart(typed: Sequence[str]) -> tuple[list[str], list[str]]:
                 taken = take_flag(word, rest)[1]
                 flags += [taken] if taken.startswith("--config-dir=") else []
         elif not looks_like_target(word):
-            overrides.append(word)
+            with contextlib.suppress(UsageError):  # Hydra asserts that there is a key
+                key_of(word)
+                overrides.append(word)
     return flags, overrides
 
 

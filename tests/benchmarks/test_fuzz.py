@@ -56,6 +56,7 @@ PINNED: list[tuple[str, Any]] = [
     ("environment", (("-sc", "query=bash"), {"COLUMNS": "9" * 5000})),
     ("environment of a job", {"SLURM_RESTART_COUNT": "9" * 5000}),
     ("completion", ["shape.seed=" + "9" * 5000]),
+    ("completion", ["+=x", "shape=tiny"]),
     ("completion", ["shape=0", "latest"]),
     ("completion", ["shape=0", "shape.seq_len=tiny"]),
 ]
