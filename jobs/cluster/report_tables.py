@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from jobs.cluster import report_text as show
@@ -46,7 +46,7 @@ POINT_COLUMNS = (
     Column("bprop speedup", True, _SPEEDUP_HINT),
     Column("fprop ms", True, "the recipe's arm; small: the BF16 arm"),
     Column("bprop ms", True, "the recipe's arm; small: the BF16 arm"),
-    Column("Error of out", True, "relative L2 against FP32"),
+    Column("Error of out", True, "relative L2 against FP32; small: what BF16 loses by itself"),
     Column("Gate used", True, "0 is the middle of the gate, 100 % its edge"),
     Column("Notes of the benchmark", False, "what to know before its times are used"),
     Column("Job", False),
@@ -129,7 +129,11 @@ def _point_row(
             of("recipe_bprop_median_ms"),
             _beside(of("bf16_bprop_median_ms")),
         ),
-        Cell(show.number(of("out_rel_l2")), of("out_rel_l2")),
+        Cell(
+            show.number(of("out_rel_l2")),
+            of("out_rel_l2"),
+            _beside(of("bf16_out_rel_l2"), show.number),
+        ),
         Cell(show.percent(use), use, str(row["gate_use_tensor"] or ""), _edge(use)),
         _notes(row),
         Cell(str(point.job_id or show.NOTHING), _job_key(point.job_id)),
@@ -151,8 +155,8 @@ def _job_key(job_id: str | None) -> str:
     return "_".join(part.zfill(10) for part in (job_id or "").split("_"))
 
 
-def _beside(value: float | None) -> str:
-    return "" if value is None else f"bf16 {show.milliseconds(value)}"
+def _beside(value: float | None, shown: Callable[[float | None], str] = show.milliseconds) -> str:
+    return "" if value is None else f"bf16 {shown(value)}"
 
 
 def _speedup(row: dict[str, Value], direction: str) -> Cell:

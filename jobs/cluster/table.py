@@ -114,6 +114,8 @@ COLUMNS: dict[str, type] = (
         "gate_use_tensor": str,
         "out_rel_l2": float,
         "dx_rel_l2": float,
+        "bf16_out_rel_l2": float,
+        "bf16_dx_rel_l2": float,
         "nonfinite_count": int,
         "failures": str,
     }
@@ -220,16 +222,18 @@ def _of_validation(validation: Validation | None) -> dict[str, Any]:
         return {}
     use = nearest(validation)
     against_fp32 = {
-        error.tensor: error.rel_l2
+        (error.arm, error.tensor): error.rel_l2
         for error in validation.tensors
-        if error.reference == "fp32" and error.arm == "recipe"
+        if error.reference == "fp32"
     }
     return {
         "validated": validation.passed,
         "gate_use": use.use if use else None,
         "gate_use_tensor": use.name if use else None,
-        "out_rel_l2": against_fp32.get("out"),
-        "dx_rel_l2": against_fp32.get("dx"),
+        "out_rel_l2": against_fp32.get(("recipe", "out")),
+        "dx_rel_l2": against_fp32.get(("recipe", "dx")),
+        "bf16_out_rel_l2": against_fp32.get(("bf16", "out")),
+        "bf16_dx_rel_l2": against_fp32.get(("bf16", "dx")),
         "nonfinite_count": sum(error.nonfinite_count for error in validation.tensors),
         "failures": "; ".join(validation.failures) or None,
     }

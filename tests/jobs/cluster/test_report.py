@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from jobs.cluster import report_text
 from jobs.cluster.collect import collect
 from jobs.cluster.collect_points import OUTCOMES, STATES, CollectedPoint, Collection
 from jobs.cluster.report import write_report
@@ -205,6 +206,14 @@ def test_of_nodes_only_what_was_seen_is_shown() -> None:
 def test_the_words_of_the_page_are_explained_on_it(text: str) -> None:
     for word in ("fprop, bprop", "Relative L2", "Gate", "Roofline", "UNSUPPORTED"):
         assert f"<dt>{word}</dt>" in text
+
+
+def test_the_bf16_arms_own_error_stands_beside_the_recipes(tmp_path: Path) -> None:
+    config = asked()
+    left = record("p-1", config)
+    made = CollectedPoint("p-1", "c", config, "PASSED", record=left)
+    recipe, bf16 = (report_text.number(row(made)[f"{arm}out_rel_l2"]) for arm in ("", "bf16_"))  # type: ignore[arg-type]  # numbers
+    assert f"{recipe} <small>bf16 {bf16}</small>" in written(tmp_path, made)
 
 
 def test_notes_of_a_benchmark_are_flagged_and_said(tmp_path: Path) -> None:

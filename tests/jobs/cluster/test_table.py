@@ -36,6 +36,22 @@ def test_a_row_carries_what_the_record_says() -> None:
     assert values["attention_backend_recipe"] == "fused FP8"
 
 
+def test_the_bf16_arms_own_error_stands_beside_the_recipes() -> None:
+    made = point()
+    assert made.record is not None
+    assert made.record.validation is not None
+    errors = {
+        (error.arm, error.tensor): error.rel_l2
+        for error in made.record.validation.tensors
+        if error.reference == "fp32"
+    }
+    values = row(made)
+    assert errors["recipe", "out"] != errors["bf16", "out"]
+    assert values["out_rel_l2"] == errors["recipe", "out"]
+    assert values["bf16_out_rel_l2"] == errors["bf16", "out"]
+    assert values["bf16_dx_rel_l2"] == errors.get(("bf16", "dx"))
+
+
 def test_a_point_without_a_record_has_no_figures() -> None:
     values = row(CollectedPoint("p-1", "s-1", asked(), "PENDING"))
     assert values["recipe"] == "mxfp8"
