@@ -16,12 +16,13 @@ from jobs.cluster.report_plots import (
     tradeoff_plot,
 )
 from jobs.cluster.report_plots_checks import accuracy_plot, nodes_plot
-from jobs.cluster.report_series import Group, groups, merged, untimed
+from jobs.cluster.report_series import Group, aside, groups, merged, untimed
 from jobs.cluster.report_text import by_reason
 from jobs.text import counted
 
 _MOST_DRAWINGS = 16
 _OF_LINES, _OF_ONE_LENGTH = 4, 1
+_MOST_NAMED = 12
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,7 @@ def draw(collection: Collection, folder: Path) -> Plots:
 
 def _has_lines(group: Group) -> bool:
     """What a group's size calls for: a single length makes no line."""
-    return len(group.lengths) > 1 or len(group.recipes) > 1
+    return len(group.lines.lengths) > 1 or len(group.recipes) > 1
 
 
 def _fitting(found: Sequence[Group]) -> list[Group]:
@@ -94,9 +95,9 @@ def _group(group: Group, number: int, folder: Path) -> GroupPlots:
     drawn = [stage_plot(group, number, folder)]
     if _has_lines(group):
         drawn = [
-            speedup_plot(group, number, folder),
-            time_plot(group, number, folder),
-            peak_plot(group, number, folder),
+            speedup_plot(group.lines, number, folder),
+            time_plot(group.lines, number, folder),
+            peak_plot(group.lines, number, folder),
             *drawn,
         ]
     return GroupPlots(group.title, _there(drawn))
@@ -116,7 +117,7 @@ def _gathered(drawn: list[GroupPlots]) -> list[GroupPlots]:
 def _left_out(
     collection: Collection, found: Sequence[Group], drawn: Sequence[GroupPlots]
 ) -> list[str]:
-    """Whole groups first, then points of no group, then points behind another's mark."""
+    """Whole groups first, then points of no group, of no line, and behind another's mark."""
     titles = {group.title for group in drawn}
     fitting = {group.title for group in _fitting(found)}
     undrawn = [
@@ -130,16 +131,22 @@ def _left_out(
         if group.title not in titles
     ]
     missing = [(point.label, why) for point, why in untimed(collection.points)]
+    lined = [group for group in found if group.title in titles and _has_lines(group)]
+    other = [
+        (point.label, "not the settings of the recipe's line")
+        for group in lined
+        for point in aside(group)
+    ]
     behind = [
         (point.label, "share recipe and length, so that only the middle one is marked in a line")
-        for group in found
-        if group.title in titles and _has_lines(group)
-        for point in merged(group)
+        for group in lined
+        for point in merged(group.lines)
     ]
     return [
-        *by_reason(undrawn, "pair of GPU and shape", "pairs of GPU and shape"),
-        *by_reason(missing),
-        *by_reason(behind),
+        *by_reason(undrawn, "pair of GPU and shape", "pairs of GPU and shape", most=_MOST_NAMED),
+        *by_reason(missing, most=_MOST_NAMED),
+        *by_reason(other, most=_MOST_NAMED),
+        *by_reason(behind, most=_MOST_NAMED),
     ]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -14,6 +14,7 @@ from jobs.text import plain_text
 
 DIRECTIONS = ("fprop", "bprop")
 _MOST = 1e12
+_WITHOUT_EFFECT = ("tolerance", "benchmark", "seed")  # on what a step does, so on its time
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,12 @@ class Timed:
     seq_len: int
     arms: dict[str, ArmBenchmark]
     speedups: dict[str, Speedup | None]
+
+    @property
+    def settings(self) -> str:
+        """What else sets the point apart, of that on which its time depends."""
+        words = self.point.apart.split(" ")
+        return " ".join(word for word in words if not word.startswith(_WITHOUT_EFFECT))
 
     def timing(self, arm: str, direction: str) -> Timing | None:
         """One direction of one arm."""
@@ -65,6 +72,20 @@ class Group:
         """The sequence lengths that occur, ascending."""
         return sorted({timed.seq_len for timed in self.timed})
 
+    @property
+    def lines(self) -> Group:
+        """The points that a line may join: of each recipe those with its most frequent settings.
+
+        A line through points of which one ran as a CUDA graph, or with cached weights, would
+        show a step where the length changed nothing.
+        """
+        often = Counter((timed.recipe, timed.settings) for timed in self.timed)
+        usual: dict[str, str] = {}
+        for (recipe, settings), _ in sorted(often.items(), key=lambda x: (-x[1], len(x[0][1]))):
+            usual.setdefault(recipe, settings)
+        joined = [timed for timed in self.timed if timed.settings == usual[timed.recipe]]
+        return Group(self.gpu, self.shape, joined)
+
     def of_recipe(self, recipe: str) -> list[Timed]:
         """The points of one recipe by length."""
         mine = [timed for timed in self.timed if timed.recipe == recipe]
@@ -94,6 +115,12 @@ def untimed(points: Iterable[CollectedPoint]) -> list[tuple[CollectedPoint, str]
     asked = [point for point in points if point.asked("job") != "probe"]
     found = [(point, _timed(point)) for point in asked]
     return [(point, why) for point, why in found if isinstance(why, str)]
+
+
+def aside(group: Group) -> list[CollectedPoint]:
+    """The points that no line joins: their settings are not those of their recipe's line."""
+    joined = {id(timed) for timed in group.lines.timed}
+    return [timed.point for timed in group.timed if id(timed) not in joined]
 
 
 def merged(group: Group) -> list[CollectedPoint]:

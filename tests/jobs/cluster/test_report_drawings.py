@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from jobs.cluster.collect_points import CollectedPoint, Collection
 from jobs.cluster.records_file import load_records
 from jobs.cluster.report import render
 from jobs.cluster.report_drawings import Plots, draw
+from jobs.cluster.report_series import groups
 from jobs.record import Outcome
 from tests.jobs.cluster.fake_records import asked, record
 
@@ -43,13 +45,13 @@ def test_of_the_committed_records_every_pair_is_drawn_and_every_other_point_name
         "2 points: UNSUPPORTED, and nothing was timed: mxfp8 dsv3 b=1 s=4096 h200; ",
         "bf16 dsv2_lite b=1 s=4096 h200 benchmark=quick: ERROR, and nothing was timed",
         "mxfp8 dsv3 b=1 s=4096 h200 backend=emulated benchmark=quick: emulated, whose times say ",
-        "points: share recipe and length, so that only the middle one is marked in a line: "
-        "bf16 dsv3 b=1 s=4096 h200; bf16 dsv3 b=1 s=4096 h200 rope_kernel=eager tolerance=none; ",
+        "points: not the settings of the recipe's line: "
+        "bf16 dsv3 b=1 s=4096 h200 rope_kernel=eager tolerance=none; ",
     ):
         assert part in told
     text = render(collection, plots)
-    assert all(line in text for line in plots.left_out)
-    assert text.index(plots.left_out[-1]) < text.index('id="accuracy"')
+    assert all(html.escape(line).replace("&#x27;", "&#39;") in text for line in plots.left_out)
+    assert text.index("Not drawn") < text.index('id="accuracy"')
 
 
 def test_pairs_beyond_the_most_drawings_are_named(
@@ -104,3 +106,33 @@ def test_where_everything_is_drawn_nothing_is_told(tmp_path: Path) -> None:
     plots, collection = drawn(tmp_path, timed(1), timed(2, shape__seq_len=2048))
     assert plots.left_out == []
     assert "Not drawn" not in render(collection, plots)
+
+
+def test_a_dozen_points_of_one_reason_are_named_and_the_rest_is_counted(tmp_path: Path) -> None:
+    waiting = [
+        CollectedPoint(f"p-{seed}", "s", asked(shape__seed=seed), "PENDING") for seed in range(14)
+    ]
+    plots, _ = drawn(tmp_path, *waiting)
+    (line,) = plots.left_out
+    assert line.startswith("14 points: not ended: ")
+    assert line.count("seed=") == 12
+    assert line.endswith("seed=11 and 2 more")
+
+
+def test_a_line_joins_only_points_of_the_same_settings(tmp_path: Path) -> None:
+    lengths = (1024, 2048, 4096)
+    usual = [timed(n, shape__seq_len=length) for n, length in enumerate(lengths)]
+    cached = timed(5, shape__seq_len=4096, recipe__weights="cached")
+    ungated = timed(6, shape__seq_len=8192, tolerance__name="none")
+    again = [timed(n, shape__seq_len=1024, shape__seed=n) for n in (7, 8)]
+    plots, collection = drawn(tmp_path, *usual, cached, ungated, *again)
+    (group,) = groups(collection.points)
+    assert [one.point.point_id for one in group.lines.of_recipe("mxfp8")] == [
+        *("p-0", "p-7", "p-8", "p-1", "p-2", "p-6"),
+    ]
+    label = "mxfp8 dsv3 b=1 s={} gb300"
+    assert plots.left_out == [
+        f"{label.format(4096)} weights=cached: not the settings of the recipe's line",
+        "3 points: share recipe and length, so that only the middle one is marked in a line: "
+        f"{label.format(1024)}; {label.format(1024)} seed=7; {label.format(1024)} seed=8",
+    ]
