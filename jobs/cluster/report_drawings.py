@@ -111,7 +111,7 @@ def _gathered(drawn: list[GroupPlots]) -> list[GroupPlots]:
         for group in drawn
         if len(group.plots) == 1
     ]
-    return [*many, GroupPlots("One length each", single)] if single else many
+    return [*many, GroupPlots("Stages only", single)] if single else many
 
 
 def _left_out(

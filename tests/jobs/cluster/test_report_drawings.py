@@ -61,7 +61,7 @@ def test_pairs_beyond_the_most_drawings_are_named(
     points = [timed(n, shape__seq_len=length) for n, length in enumerate((1024, 2048))]
     points += [timed(n + 2, shape__name=f"shape{n}") for n in range(3)]
     plots, _ = drawn(tmp_path, *points)
-    assert [group.title for group in plots.speed] == ["NVIDIA GB300, dsv3", "One length each"]
+    assert [group.title for group in plots.speed] == ["NVIDIA GB300, dsv3", "Stages only"]
     assert plots.left_out == [
         "2 pairs of GPU and shape: a report makes 5 drawings, of the largest pairs first: "
         "NVIDIA GB300, shape1 (1 point); NVIDIA GB300, shape2 (1 point)"
