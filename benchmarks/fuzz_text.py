@@ -11,7 +11,8 @@ from benchmarks.fuzz_reader import TEXT, Reader, changed_lines
 from jobs.cluster.commands import Answer
 from jobs.cluster.ids import parse_target
 from jobs.cluster.limits import parse_limits
-from jobs.cluster.states import Knowledge, join, lost, parse_sacct, parse_squeue
+from jobs.cluster.rowless import lost
+from jobs.cluster.states import Knowledge, join, parse_sacct, parse_squeue
 from jobs.errors import UsageError
 from jobs.text import plain_text
 

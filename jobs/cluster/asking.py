@@ -17,7 +17,8 @@ from pydantic import TypeAdapter
 from jobs.cluster import states as scheduler
 from jobs.cluster.collect_read import FoundSweep, Task, read_sweep
 from jobs.cluster.local import has_sbatch
-from jobs.cluster.states import LOST, RUNNING, WAITING, Knowledge, TaskState, lost
+from jobs.cluster.rowless import Seen, without_row
+from jobs.cluster.states import LOST, RUNNING, WAITING, Knowledge, TaskState
 from jobs.files import read_json, readable_like, write_whole
 from jobs.record import INFRASTRUCTURE_CAUSES
 
@@ -35,35 +36,37 @@ _TASKS = TypeAdapter(dict[str, TaskState])
 
 
 def ask(
-    names: list[str], roots: Sequence[Path], ask_states: AskStates | None, moment: float
+    names: list[str], sweeps: Sequence[FoundSweep], ask_states: AskStates | None, moment: float
 ) -> tuple[dict[str, TaskState], list[str]]:
     """Asks once for all of these tasks.
 
     Args:
         names: Tasks that SLURM may know, as people type them.
-        roots: The folders of their sweeps, where what is seen is kept.
+        sweeps: Their sweeps, in whose folders what is seen is kept.
         ask_states: Who is asked; None: nobody.
         moment: Now, seconds since the epoch.
 
     Returns:
-        States by task, and a note for each command that gave no answer. A task that both were
-        asked for and neither knows is LOST; one that nobody could be asked for is what it was
-        when it was last seen, or left out.
+        States by task, and a note for each command that gave no answer. Of a task that both were
+        asked for and neither knows, what `without_row` says; one that nobody could be asked for
+        is what it was when it was last seen, or left out.
     """
     if not names or ask_states is None:
         return {}, []
     knowledge = ask_states(names)
     notes = []
     states = dict(knowledge.tasks)
+    seen = _last_seen(sweeps, moment)
     if knowledge.queue_error is None:
-        states |= {name: lost(name, knowledge) for name in names if name not in states}
-        for root in roots:
-            _keep(root, states, moment)
+        began = {name for sweep in sweeps for name in _began(sweep)}
+        states |= without_row(set(names) - states.keys(), knowledge, seen, began)
+        for sweep in sweeps:
+            _keep(sweep.folder, seen, states, moment)
     else:
-        kept, age_s = _kept(roots, moment)
-        states = {**kept, **{name: task for name, task in states.items() if task.final}}
-        seen = "nothing" if age_s is None else f"what was seen {_age(age_s)} ago"
-        notes.append(f"squeue does not answer ({knowledge.queue_error}): of jobs, {seen} is shown")
+        ended = {name: task for name, task in states.items() if task.final}
+        states = {**seen.tasks, **ended}
+        old = "nothing" if seen.age_s is None else f"what was seen {_age(seen.age_s)} ago"
+        notes.append(f"squeue does not answer ({knowledge.queue_error}): of jobs, {old} is shown")
     if knowledge.accounting_error is not None:
         notes.append(_accounting_note(knowledge))
     return states, notes
@@ -76,29 +79,43 @@ def _accounting_note(knowledge: Knowledge) -> str:
     return f"sacct does not answer ({said}): ended jobs are known by their files alone"
 
 
-def _keep(root: Path, states: Mapping[str, TaskState], moment: float) -> None:
-    """Keeps what was seen; a sweep that is somebody else's cannot be written, and need not."""
-    known = {name: task for name, task in states.items() if task.state != LOST}
+def _began(sweep: FoundSweep) -> set[str]:
+    """The tasks that left a file of their own, whatever became of it."""
+    found = set(sweep.shell_logs)
+    for point_id, attempts in sweep.attempts.items():
+        folders = {attempt.job_folder for attempt in attempts}
+        found |= {str(task) for task in sweep.tasks.get(point_id, []) if task.job_id in folders}
+    return found
+
+
+def _keep(root: Path, seen: Seen, states: Mapping[str, TaskState], moment: float) -> None:
+    """Keeps what was seen; a sweep that is somebody else's cannot be written, and need not.
+
+    How a job ended stays known when the scheduler forgets it, or is asked for other jobs alone.
+    """
+    ended = {name: task for name, task in seen.tasks.items() if task.final}
+    known = {name: task for name, task in {**ended, **states}.items() if task.state != LOST}
     plain = {name: dataclasses.asdict(task) for name, task in known.items()}
     with contextlib.suppress(OSError), readable_like(root):
         write_whole(root / LAST_SEEN, json.dumps({"at": moment, "tasks": plain}) + "\n")
 
 
-def _kept(roots: Sequence[Path], moment: float) -> tuple[dict[str, TaskState], float | None]:
+def _last_seen(sweeps: Sequence[FoundSweep], moment: float) -> Seen:
     found: dict[str, TaskState] = {}
     oldest: float | None = None
-    for root in roots:
+    for sweep in sweeps:
         try:
-            kept = read_json(root / LAST_SEEN)
+            kept = read_json(sweep.folder / LAST_SEEN)
             at = float(kept["at"])
             found |= _TASKS.validate_python(kept["tasks"])
         except (OSError, ValueError, TypeError, KeyError, AttributeError, OverflowError):
             continue
         oldest = at if oldest is None else min(oldest, at)
-    return found, None if oldest is None else max(0.0, moment - oldest)
+    return Seen(found, None if oldest is None else moment - oldest)
 
 
 def _age(seconds: float) -> str:
+    seconds = max(0.0, seconds)
     if seconds < 120:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"

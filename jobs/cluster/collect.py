@@ -166,7 +166,7 @@ def _gather(
     name: str, found: Found, folder: Path | None, ask_states: AskStates | None
 ) -> Collection:
     names = [name for sweep, point_ids in found for name in open_tasks(sweep, point_ids)]
-    states, notes = ask(names, [sweep.folder for sweep, _ in found], ask_states, time.time())
+    states, notes = ask(names, [sweep for sweep, _ in found], ask_states, time.time())
     found = [(read_again(sweep, states), point_ids) for sweep, point_ids in found]
     points: list[CollectedPoint] = []
     problems: list[Problem] = []

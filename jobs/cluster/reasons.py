@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from jobs.cluster.states import TaskState
+from jobs.cluster.states import WAITING, TaskState
 
 _OF_WAITING = (
     (
@@ -29,8 +29,8 @@ _OF_WAITING = (
         r"|(?:Account|QOS)NotAllowed|ReservationDeleted",
         "it never starts as it was asked for; scancel {job} gives it up",
     ),
-    ("^SUSPENDED", "scontrol resume {job} lets it go on"),
 )
+_OF_RUNNING = (("^SUSPENDED", "scontrol resume {job} lets it go on"),)
 _OF_ENDED = (
     (
         "JobLaunchFailure",
@@ -55,14 +55,20 @@ def advice(task: TaskState, python: str | None = None) -> str:
         task: What the scheduler says of it.
         python: The interpreter that its script calls, where that is known.
     """
-    # An ended job may still bear the reason for which it once waited.
-    for pattern, text in _OF_ENDED if task.final else _OF_WAITING:
+    # One that began may still bear the reason for which it once waited, or will wait again.
+    for pattern, text in _patterns(task):
         for word in (task.reason, task.state):
             if re.search(pattern, word):
                 job = task.job_id.partition("_")[0]
                 named = f" {python}" if python else ""
                 return text.format(job=job, node=task.node or "its node", python=named)
     return ""
+
+
+def _patterns(task: TaskState) -> tuple[tuple[str, str], ...]:
+    if task.final:
+        return _OF_ENDED
+    return _OF_WAITING if task.state in WAITING else _OF_RUNNING
 
 
 def explained(task: TaskState, python: str | None = None) -> str:

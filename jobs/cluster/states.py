@@ -112,11 +112,13 @@ class Knowledge:
         tasks: By job id as people type it.
         queue_error: Why squeue gave no answer.
         accounting_error: Why sacct gave none.
+        unsure: Arrays of which accounting has tasks that wait, and the controller none at all.
     """
 
     tasks: Mapping[str, TaskState] = field(default_factory=dict)
     queue_error: str | None = None
     accounting_error: str | None = None
+    unsure: frozenset[str] = frozenset()
 
 
 def ask_states(job_ids: Iterable[str]) -> Knowledge:
@@ -128,8 +130,7 @@ def ask_states(job_ids: Iterable[str]) -> Knowledge:
     Returns:
         A state for every task that either of them knows.
     """
-    names = list(job_ids)
-    asked = sorted(set(map(array_of, names)), key=int)
+    asked = sorted(set(map(array_of, job_ids)), key=int)
     if not asked:
         return Knowledge()
     listed = ",".join(asked)
@@ -144,53 +145,13 @@ def ask_states(job_ids: Iterable[str]) -> Knowledge:
     answer = accounting.result()
     ended = None if answer.error else parse_sacct(answer.out)
     waiting = None if queue_error else {row.task.job_id: row.task for row in rows}
-    known = _with_folded(names, join(waiting, ended))
-    if waiting is not None and ended is not None:
-        unsure = waiting_arrays(answer.out) - set(map(array_of, waiting))
-        known = _with_traceless(names, known, unsure)
-    return Knowledge(known, queue_error, answer.error)
+    unsure = waiting_arrays(answer.out) - set(map(array_of, waiting or ()))
+    return Knowledge(join(waiting, ended), queue_error, answer.error, frozenset(unsure))
 
 
 def array_of(job_id: str) -> str:
     """The array of a task, as people type it; of any other job, the job."""
     return job_id.partition("_")[0]
-
-
-def _with_folded(names: Iterable[str], known: dict[str, TaskState]) -> dict[str, TaskState]:
-    """Gives tasks that were cancelled as they waited the state of the one row they share."""
-    found = dict(known)
-    for name in names:
-        rest = known.get(array_of(name))
-        if name not in known and rest is not None and rest.final and rest.state != LOST:
-            found[name] = replace(rest, job_id=name)
-    return found
-
-
-def _with_traceless(
-    names: Iterable[str], known: dict[str, TaskState], unsure: set[str]
-) -> dict[str, TaskState]:
-    """Tells of tasks that were cancelled as they waited while others of their array went on.
-
-    SLURM takes such a task out of its array, and keeps no row of it in squeue nor in sacct (seen
-    with 22.05). One that started has a row in one of them for as long as the array has any.
-
-    Args:
-        names: Who was asked for.
-        known: What both commands said together.
-        unsure: Arrays of which accounting has tasks that wait, and the controller none at all.
-    """
-    siblings = {array_of(job_id): task for job_id, task in known.items() if "_" in job_id}
-    found = dict(known)
-    for name in names:
-        array = array_of(name)
-        sibling = siblings.get(array)
-        if name in known or name == array or sibling is None or array in unsure:
-            continue
-        reason = f"it never started: SLURM has other tasks of {array}, and no row of {name}"
-        found[name] = TaskState(
-            name, array, "CANCELLED", reason, evidence=sibling.evidence, names=sibling.names
-        )
-    return found
 
 
 def ask_queue(*selection: str) -> tuple[list[QueueRow], str | None]:
@@ -321,13 +282,6 @@ def _joined(listed: TaskState | None, booked: TaskState | None, asked_queue: boo
     if listed.final and booked is not None and booked.final:
         return replace(booked, restarts=listed.restarts, names=listed.names or booked.names)
     return listed
-
-
-def lost(job_id: str, knowledge: Knowledge) -> TaskState:
-    """The state of a job that neither command knows, where both or squeue alone could be asked."""
-    silent = knowledge.accounting_error
-    reason = f"squeue knows no job {job_id}, " + (silent or "and sacct knows none either")
-    return TaskState(job_id, array_of(job_id), LOST, reason)
 
 
 def state_of(

@@ -129,7 +129,7 @@ def survey(
         taken = [name for name in sweep.planned if selection.takes(sweep, name)]
         chosen.setdefault(root, {}).update(dict.fromkeys(taken))
     names = [name for root, sweep in sweeps.items() for name in open_tasks(sweep, chosen[root])]
-    states, notes = ask(names, list(sweeps), ask_states, clock())
+    states, notes = ask(names, list(sweeps.values()), ask_states, clock())
     sweeps = {root: read_again(sweep, states) for root, sweep in sweeps.items()}
     logs: dict[Path, list[Path]] = {}
     rows: list[Row] = []

@@ -46,6 +46,7 @@ def cancel(config: Cancel, call: Call) -> int:
         screen.say(out, "Nothing was cancelled.")
         return 3
     _scancel(jobs)
+    look(selections)  # kept beside the sweep: without accounting SLURM soon forgets it
     screen.say(out, f"Cancelled {told}; what has a record keeps it.")
     screen.say(out, f"Next: python launch.py status {ids}")
     return 0

@@ -247,3 +247,24 @@ def test_a_folder_that_is_deleted(slurm_user: SlurmUser, tell: Tell) -> None:
         (point,) = command.ledger.plan()
         tell(told_of(slurm_user, command.ledger, point.point_id, screen=screen, retries=True))
     assert "Again: 1 point that the cluster ended, not on n" in screen
+
+
+@ended(
+    "scancel of one array element that waits, without accounting",
+    Cause.cancelled,
+    "it never started",
+)
+def test_one_that_waits_is_cancelled_without_accounting(slurm_user: SlurmUser, tell: Tell) -> None:
+    slurm_user.wrap("sacct", "echo 'Slurm accounting storage is disabled' >&2; exit 1")
+    words = (f"shape.seed={node.HANGS},{node.PASS},{node.SLOW_PASS}", "launch.max_parallel=1")
+    with Command(slurm_user, "sweep", *words, *WAITS) as command:
+        job = command.begun()
+        command.look()  # it is seen as it waits
+        slurm_user.cluster.run("scancel", f"{job}_1")
+        command.says("[1/3]")
+        slurm_user.cluster.run("scancel", f"{job}_0")
+        screen = command.end()
+        cancelled, waiting, last = (point.point_id for point in command.ledger.plan())
+        tell(told_of(slurm_user, command.ledger, waiting, screen=screen, retries=True))
+    outcomes = slurm_user.outcomes(command.ledger)
+    assert [outcomes[one] for one in (cancelled, waiting, last)] == [[], [], ["PASSED"]]

@@ -53,3 +53,9 @@ def test_what_passes_by_itself_is_told_as_slurm_tells_it(reason: str) -> None:
 @pytest.mark.parametrize("reason", ["JobHeldUser", "ReqNodeNotAvail", "DependencyNeverSatisfied"])
 def test_an_ended_job_waits_for_nothing(reason: str) -> None:
     assert advice(TaskState("14", "14", "TIMEOUT", reason)) == ""
+
+
+@pytest.mark.parametrize("reason", ["JobHeldUser", "JobHeldAdmin"])
+def test_a_job_that_runs_waits_for_nothing(reason: str) -> None:
+    # Seen: scontrol hold of a job that runs; it goes on.
+    assert advice(TaskState("14", "14", "RUNNING", reason)) == ""

@@ -16,10 +16,8 @@ from jobs.cluster.commands import (
 )
 from jobs.cluster.states import (
     Knowledge,
-    TaskState,
     ask_states,
     join,
-    lost,
     parse_sacct,
     parse_squeue,
     state_of,
@@ -88,70 +86,6 @@ def test_accounting_may_hear_of_a_job_s_end_before_its_name() -> None:
     assert told == ["COMPLETED", "COMPLETED", "LOST"]
 
 
-def test_tasks_that_were_cancelled_as_they_waited_share_one_row(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    # Seen: scancel of an array of which two tasks had begun.
-    queue = """\
-9|N/A|9|CANCELLED|0|0:00||JobArrayTaskLimit|s|s|
-9|0|10|CANCELLED|0|0:05|n1|None|s|s|
-"""
-    booked = """\
-9_0|10|CANCELLED by 0|0:0|5|n1|None|s-1.0
-9_[1-39%3]|9|CANCELLED by 0|0:0|0|None assigned|None|s-1.0
-"""
-    answers = {"squeue": Answer(queue), "sacct": Answer(booked)}
-    monkeypatch.setattr(states, "call", lambda command: answers[command[0]])
-    for known in (booked, ""):
-        answers["sacct"] = Answer(known) if known else Answer("", "sacct: disabled")
-        tasks = states.ask_states(["9_0", "9_1", "9_39"]).tasks
-        told = {name: tasks[name].state for name in ("9_0", "9_1", "9_39")}
-        assert set(told.values()) == {"CANCELLED"}
-        assert tasks["9_39"].job_id == "9_39"
-    answers["squeue"] = Answer("")
-    answers["sacct"] = Answer(booked)
-    assert states.ask_states(["9_5"]).tasks["9_5"].reason == "cancelled by 0"
-
-
-def test_a_task_that_was_cancelled_as_it_waited_leaves_no_row(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    # Seen: scancel 9_3 of an array whose task 0 ran and whose others waited.
-    queue = """\
-9|4|9|PENDING|0|0:00||JobArrayTaskLimit|s-1.0|s|
-9|0|10|RUNNING|0|0:01|n1|None|s-1.0|s|
-"""
-    booked = "9_0|10|COMPLETED|0:0|5|n1|None|s-1.0\n"
-    forgotten = "9_[3-4%1]|9|PENDING|0:0|0|None assigned|None|s-1.0\n"
-
-    def told(queue: str, accounting: Answer) -> TaskState | None:
-        answers = {"squeue": Answer(queue), "sacct": accounting}
-        monkeypatch.setattr(states, "call", lambda command: answers[command[0]])
-        return ask_states(["9_3"]).tasks.get("9_3")
-
-    no_array_yet = "9|9|PENDING|0:0|0|None assigned|None|s-1.0\n"
-    for queued, accounted in (
-        (queue, ""),
-        (queue, no_array_yet),
-        (queue, forgotten),
-        ("", booked),  # the next day
-    ):
-        task = told(queued, Answer(accounted))
-        assert task is not None
-        assert (task.state, task.cause) == ("CANCELLED", Cause.cancelled)
-        assert "it never started: SLURM has other tasks of 9, and no row of 9_3" in task.reason
-        assert task.evidence
-        assert state_of("9_3", ["s-1"], {"9_3": task}) == task
-        other = state_of("9_3", ["s-2"], {"9_3": task})
-        assert other is not None
-        assert other.state == "LOST"
-    # A controller that has forgotten the whole array; accounting that cannot say what began.
-    for waiting in (forgotten, no_array_yet):
-        assert told("", Answer(booked + waiting)) is None
-    assert told(queue, Answer("", "sacct: disabled")) is None
-    assert told("", Answer("")) is None
-
-
 def test_a_cancelled_job_no_longer_waits_for_anything() -> None:
     (row, *_) = parse_squeue(SQUEUE.replace("PENDING", "CANCELLED"))
     assert (row.task.state, row.task.reason) == ("CANCELLED", "")
@@ -200,12 +134,6 @@ def test_squeue_alone_is_enough() -> None:
     tasks = joined(SQUEUE, None)
     assert tasks["14_0"].state == "RUNNING"
     assert "26" not in tasks
-
-
-def test_a_job_that_nobody_knows_is_lost_with_the_reason() -> None:
-    assert lost("9", Knowledge()).state == "LOST"
-    reason = lost("9", Knowledge(accounting_error="sacct is not installed here")).reason
-    assert "sacct is not installed here" in reason
 
 
 def test_any_number_of_jobs_costs_one_call_of_each(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -138,9 +138,21 @@ def test_only_points_without_a_record_are_asked_for_and_all_at_once(tmp_path: Pa
 def test_a_job_that_nobody_knows_is_lost(tmp_path: Path) -> None:
     sweep = Sweep(tmp_path)
     sweep.answer = knows(t0="RUNNING", t1="COMPLETED")
+    new_attempt(sweep.ledger.point_folder("14", "p-2"))
     seen = sweep.look()
     assert [row.point.cause for row in seen.rows] == [None, "lost", "lost"]
     assert "squeue knows no job 14_2" in seen.rows[2].point.reason
+
+
+def test_a_task_that_was_cancelled_as_it_waited_never_becomes_a_lost_one(tmp_path: Path) -> None:
+    sweep = Sweep(tmp_path)
+    sweep.answer = knows(t0="RUNNING", t1="PENDING")
+    assert [row.point.cause for row in sweep.look().rows] == [None, None, "cancelled"]
+    sweep.answer = knows(t0="COMPLETED")
+    sweep.look()
+    sweep.answer = Knowledge({}, None, "sacct: storage is disabled")  # squeue has forgotten all
+    for at in (1010.0, 9000.0):
+        assert [row.point.cause for row in sweep.look(at).rows][1:] == ["cancelled"] * 2
 
 
 def test_a_silent_controller_leaves_what_was_seen_with_its_age(tmp_path: Path) -> None:
