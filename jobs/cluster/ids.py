@@ -212,7 +212,8 @@ def _range_text(tasks: range) -> str:
 
 
 def _bounded(digits: str, largest: int, word: str) -> int:
-    # The length first: int() of a million digits takes its time.
-    if len(digits.lstrip("0")) > len(str(largest)) or int(digits) > largest:
+    # Without zeros and the length first: int() of a million digits takes its time, or raises.
+    digits = digits.lstrip("0") or "0"
+    if len(digits) > len(str(largest)) or int(digits) > largest:
         raise UsageError(f"a number in an id must be at most {largest}, got {word[:40]!r}")
     return int(digits)

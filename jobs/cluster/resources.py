@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 
 from conf.schema import Gpu
 from conf.site import SCHEDULER_KEYS, Cluster, Launch, Request
+from jobs.text import whole
 
 # Options that have a key of their own, and those that this tool decides itself.
 _OWN_OPTIONS: dict[str, str | None] = {
@@ -200,10 +201,10 @@ def parse_gres(text: str) -> dict[str, int]:
         words = [word for word in bare.split(":") if word]
         if not words:
             continue
-        count = 1
-        if re.fullmatch(r"\d+", words[-1]):
-            count = int(words.pop())
+        count = whole(words[-1])
+        if count is not None:
+            words.pop()
         name = ":".join(words)
         if name:
-            found[name] = found.get(name, 0) + count
+            found[name] = found.get(name, 0) + (1 if count is None else count)
     return found

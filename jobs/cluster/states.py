@@ -311,7 +311,7 @@ def state_of(
 
 def seconds(used: str) -> int | None:
     """SLURM's [days-][hours:]minutes:seconds as seconds; None for words like UNLIMITED."""
-    match = re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)", used.strip())
+    match = re.fullmatch(r"(?:(\d{1,9})-)?(?:(\d{1,9}):)?(\d{1,9}):(\d{1,9})", used.strip())
     if match is None:
         return None
     days, hours, minutes, rest = (int(part or 0) for part in match.groups())
