@@ -11,6 +11,7 @@ import argparse
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 import time
@@ -59,7 +60,7 @@ def run_check(words: Sequence[str]) -> dict[str, Any]:
     except (OSError, subprocess.TimeoutExpired) as error:
         code, lines = 1, [f"ERROR: {error}"]
     return {
-        "command": " ".join([*(f"{name}={value}" for name, value in added.items()), *words]),
+        "command": shlex.join([*(f"{name}={value}" for name, value in added.items()), *words]),
         "exit_code": code,
         "seconds": round(time.monotonic() - begun, 1),
         "says": [line.strip("= ") for line in lines if _TELLING.match(line.strip("= "))],

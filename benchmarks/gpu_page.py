@@ -2,8 +2,8 @@
 
     python -m benchmarks.gpu_page
 
-Every figure on the page is read from `h200.jsonl`, `h200_harness.json` and `h200_rope.json` in
-`docs/results`; the words around them are here.
+Every figure on the page is read from `h200.jsonl` and `h200_harness.json`, `h200_rope.json` and
+`h200_checks.json` beside it in `docs/results`; the words around them are here.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ def page(
     records: dict[str, Named],
     harness: dict[str, Any] | None,
     kernels: dict[str, Any] | None = None,
+    checks: dict[str, Any] | None = None,
 ) -> str:
     """The whole page.
 
@@ -42,6 +43,7 @@ def page(
         records: By name.
         harness: What `benchmarks.harness` wrote, None where it did not run.
         kernels: What `benchmarks.rope` wrote, None where it did not run.
+        checks: What `benchmarks.gpu_checks` wrote, None where it did not run.
 
     Returns:
         Markdown.
@@ -82,6 +84,8 @@ def page(
         "![Stages of the recipe's arm](h200_stages.svg)",
         "## Under a profiler",
         _profiles([n for n in named if n.point.benchmark.profile is not Profiler.none]),
+        "## Tests, and compute-sanitizer",
+        _checks(checks),
         "## Two cuDNNs on one machine",
         "This machine has a system cuDNN and the one bundled with PyTorch. Left as found, and "
         "with `CUDNN_HOME` and `LD_LIBRARY_PATH` set as the remedy says. `doctor` runs the probe "
@@ -159,6 +163,22 @@ def _profiles(named: list[Named]) -> str:
     return words + "\n\n" + table(("point", "check", "kept", "file, or why not"), rows)
 
 
+def _checks(checks: dict[str, Any] | None) -> str:
+    if checks is None:
+        return "Not run."
+    on = checks["machine"]
+    words = (
+        f"`python -m benchmarks.gpu_checks` on {on['gpu']}, torch {on['torch']}, triton "
+        f"{on['triton']}, source {(on['commit'] or 'unknown')[:7]}. Tests that are skipped need "
+        "Blackwell: they compare the quantizer with Transformer Engine's, byte for byte."
+    )
+    rows = [
+        (f"`{one['command']}`", str(one["exit_code"]), "; ".join(one["says"]))
+        for one in checks["checks"]
+    ]
+    return words + "\n\n" + table(("command", "exit code", "what it says"), rows)
+
+
 def _harness(harness: dict[str, Any] | None) -> str:
     if harness is None:
         return "Not measured."
@@ -203,7 +223,9 @@ def main() -> None:
     harness_path = RESULTS / "h200_harness.json"
     harness = json.loads(harness_path.read_text()) if harness_path.exists() else None
     kernels = json.loads((RESULTS / "h200_rope.json").read_text())
-    (RESULTS / "h200.md").write_text(page(records, harness, kernels), encoding="utf-8")
+    checks = json.loads((RESULTS / "h200_checks.json").read_text())
+    text = page(records, harness, kernels, checks)
+    (RESULTS / "h200.md").write_text(text, encoding="utf-8")
     draw_all(records, RESULTS)
 
 

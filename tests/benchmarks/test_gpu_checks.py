@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 
 import pytest
 
 from benchmarks import gpu_checks
 from benchmarks.gpu_checks import run_check
+
+RECORD = Path(__file__).parents[2] / "docs" / "results" / "h200_checks.json"
 
 
 def test_a_command_is_kept_with_the_lines_that_tell_how_it_ended() -> None:
@@ -31,3 +34,11 @@ def test_one_command_that_fails_fails_the_whole_and_hides_none(
     found = json.loads(out.read_text())
     assert [one["exit_code"] for one in found["checks"]] == [1, 0]
     assert found["machine"] == {"commit": "abc"}
+
+
+def test_the_committed_run_is_of_these_commands_and_clean() -> None:
+    checks = json.loads(RECORD.read_text())["checks"]
+    assert [one["exit_code"] for one in checks] == [0] * len(gpu_checks.COMMANDS)
+    for one, words in zip(checks, gpu_checks.COMMANDS, strict=True):
+        assert one["command"].endswith(shlex.join(words))
+        assert one["says"]

@@ -299,8 +299,7 @@ def test_a_split_projection_shows_the_errors_of_both_weights(records: Path) -> N
 
 
 def test_the_committed_page_is_what_its_command_makes() -> None:
-    harness, kernels = (
-        json.loads((RESULTS / f"h200_{name}.json").read_text()) for name in ("harness", "rope")
-    )
-    made = page(read_records(RESULTS / "h200.jsonl"), harness, kernels)
+    names = ("harness", "rope", "checks")
+    beside = [json.loads((RESULTS / f"h200_{name}.json").read_text()) for name in names]
+    made = page(read_records(RESULTS / "h200.jsonl"), *beside)
     assert made == (RESULTS / "h200.md").read_text()

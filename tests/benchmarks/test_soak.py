@@ -41,9 +41,9 @@ def test_the_readme_says_what_the_soak_has_found() -> None:
     assert (held["problems"], held["dirty"]) == (0, False)
     outside, killed = (sum(held[key].values()) for key in ("faults_from_outside", "launch_killed"))
     sentence = (
-        f"{held['points']} points in {held['sweeps']} sweeps, "
+        f"{held['points']:,} points in {held['sweeps']} sweeps, "
         f"{outside} faults from outside, `launch.py` killed {killed} times, the controller "
-        f"{held['controller_restarts']} times: {held['accounted']} points accounted for, "
+        f"{held['controller_restarts']} times: {held['accounted']:,} points accounted for, "
         f"{held['duplicates']} submitted twice, {held['orphan_processes']} processes and "
         f"{held['orphan_files']} files left over"
     )
