@@ -60,6 +60,7 @@ def ask(
     if knowledge.queue_error is None:
         began = {name for sweep in sweeps for name in _began(sweep)}
         states |= without_row(set(names) - states.keys(), knowledge, seen, began)
+        states = {name: _counted(task, seen.tasks.get(name)) for name, task in states.items()}
         for sweep in sweeps:
             _keep(sweep.folder, seen, states, moment)
     else:
@@ -86,6 +87,13 @@ def _began(sweep: FoundSweep) -> set[str]:
         folders = {attempt.job_folder for attempt in attempts}
         found |= {str(task) for task in sweep.tasks.get(point_id, []) if task.job_id in folders}
     return found
+
+
+def _counted(task: TaskState, before: TaskState | None) -> TaskState:
+    """With the number of its restarts, which accounting does not tell."""
+    if before is None or task.restarts is not None or task.state == LOST:
+        return task
+    return dataclasses.replace(task, restarts=before.restarts)
 
 
 def _keep(root: Path, seen: Seen, states: Mapping[str, TaskState], moment: float) -> None:

@@ -66,8 +66,12 @@ def judge(
     waits = state is not None and state.state in WAITING
     if latest is not None and latest.record is not None:
         record = latest.record
-        if record.cause in INFRASTRUCTURE_CAUSES and (waits or _runs_again(state, record)):
+        again = record.cause in INFRASTRUCTURE_CAUSES and _began_again(state, record)
+        if record.cause in INFRASTRUCTURE_CAUSES and (waits or (again and _runs(state))):
             return point("REQUEUED", f"after {record.cause.value}", None, [])
+        if again and state is not None and state.cause is Cause.cancelled:
+            left = "after it was requeued, before it came to this point again"
+            return _ended_without_record(point, find, state, _how(state), left)
         quotes = [Quote(piece.lines, piece.file) for piece in record.evidence]
         return point(record.outcome.value, record.reason, record.cause, quotes)
     if latest is not None and latest.damage is not None:
@@ -83,7 +87,7 @@ def judge(
         gone = bool(tasks) and not (sweep.folder / tasks[-1].job_id).is_dir()
         left = "the job's folder is gone" if gone else "no record was left"
         line = sweep.lines.get(tasks[-1].job_id) if tasks else None
-        how = explained(state, _interpreter(sweep, line)) or f"its job ended as {state.state}"
+        how = _how(state, _interpreter(sweep, line))
         return _ended_without_record(point, find, state, how, left)
     line = sweep.lines.get(tasks[-1].job_id) if tasks else None
     if latest is not None:
@@ -93,11 +97,17 @@ def judge(
     return _submitted_without_scheduler(point, line, sweep.sweep_id, find)
 
 
-def _runs_again(state: TaskState | None, record: Record) -> bool:
-    """Whether the job runs anew since it left a record, and so comes to the point once more."""
-    if state is None or state.state not in RUNNING:
-        return False
-    return (state.restarts or 0) > record.identity.restart_count
+def _began_again(state: TaskState | None, record: Record) -> bool:
+    """Whether the job was requeued after it left a record."""
+    return state is not None and (state.restarts or 0) > record.identity.restart_count
+
+
+def _runs(state: TaskState | None) -> bool:
+    return state is not None and state.state in RUNNING
+
+
+def _how(state: TaskState, python: str | None = None) -> str:
+    return explained(state, python) or f"its job ended as {state.state}"
 
 
 _Point = Callable[[str, str, Cause | None, list[Quote]], CollectedPoint]

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import re
 
-from jobs.cluster.states import WAITING, TaskState
+from jobs.cluster.states import WAITING, TaskState, array_of
 
 _OF_WAITING = (
     (
         r"JobHeldUser|requeued (?:in )?held|JobHoldMaxRequeue|^REQUEUE_HOLD",
         "scontrol release {job} lets it start",
     ),
-    ("JobHeldAdmin", "only an administrator can release it; scancel {job} gives it up"),
+    ("JobHeldAdmin", "only an administrator can release it; scancel {waiting} gives it up"),
     (
         "DependencyNeverSatisfied",
-        "scontrol update jobid={job} dependency= lets it start, scancel {job} gives it up",
+        "scontrol update jobid={job} dependency= lets it start, scancel {waiting} gives it up",
     ),
     (
         r"ReqNodeNotAvail|Nodes.required.for.job.are.DOWN",
@@ -27,7 +27,7 @@ _OF_WAITING = (
     (
         r"Partition(?:Time|Node)Limit|BadConstraints|Invalid(?:Account|QOS)|MaxWallDuration"
         r"|(?:Account|QOS)NotAllowed|ReservationDeleted",
-        "it never starts as it was asked for; scancel {job} gives it up",
+        "it never starts as it was asked for; scancel {waiting} gives it up",
     ),
 )
 _OF_RUNNING = (("^SUSPENDED", "scontrol resume {job} lets it go on"),)
@@ -59,10 +59,19 @@ def advice(task: TaskState, python: str | None = None) -> str:
     for pattern, text in _patterns(task):
         for word in (task.reason, task.state):
             if re.search(pattern, word):
-                job = task.job_id.partition("_")[0]
+                job, waiting = _ids(task)
                 named = f" {python}" if python else ""
-                return text.format(job=job, node=task.node or "its node", python=named)
+                node = task.node or "its node"
+                return text.format(job=job, waiting=waiting, node=node, python=named)
     return ""
+
+
+def _ids(task: TaskState) -> tuple[str, str]:
+    """What scontrol takes for a task, and what scancel takes to end it: none that runs."""
+    array = array_of(task.job_id)
+    if task.raw_job_id != array:  # SLURM has made it a job of its own; others may go on
+        return task.job_id, task.job_id
+    return array, array if task.job_id == array else f"--state=PENDING {array}"
 
 
 def _patterns(task: TaskState) -> tuple[tuple[str, str], ...]:

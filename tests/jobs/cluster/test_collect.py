@@ -270,6 +270,28 @@ def test_a_requeued_point_is_not_what_its_first_attempt_left(tmp_path: Path) -> 
     assert gathered(tmp_path, job14="RUNNING").points[0].state == "RUNNING"
 
 
+def test_a_point_whose_requeued_job_was_cancelled_as_it_waited_is_cancelled(
+    tmp_path: Path,
+) -> None:
+    sweep = FakeSweep.plan(tmp_path / "runs", [asked()])
+    sweep.submit("14", ["p-0000"], array=False)
+    full = record("p-0000", asked(), Outcome.ERROR, cause=Cause.storage, job_id="14")
+    sweep.attempt("14", "p-0000", full)
+    assert gathered(tmp_path, job14="CANCELLED").points[0].cause == "storage"  # never requeued
+    # squeue counts the restarts; accounting, which remembers the job, does not.
+    for restarts in (1, None):
+        told = Knowledge({"14": TaskState("14", "14", "CANCELLED", restarts=restarts)})
+        (point,) = collect(
+            ["latest"],
+            tmp_path / "runs",
+            tmp_path / "results",
+            ask_states=lambda jobs, told=told: told,  # type: ignore[misc]
+            report=False,
+        ).points
+        assert (point.state, point.cause) == ("ERROR", "cancelled")
+        assert "before it came to this point again" in point.reason
+
+
 @pytest.mark.parametrize(
     ("name", "harm"),
     [
