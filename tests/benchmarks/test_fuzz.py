@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,8 @@ import pytest
 from benchmarks.fuzz import Count, all_readers, fuzz, take_turn
 from benchmarks.fuzz_reader import Reader
 
+_ROOT = Path(__file__).parents[2]
+_SUMMARY = _ROOT / "docs" / "results" / "fuzz.json"
 _DEEP = b"[" * 5000
 _PUBLISHED = b'{"name": "p", "rows": [{"name": "a", "gpu_name": "g", "asked": %s, "source": "s", '
 _TIMES = b'"recipe": {"fprop_ms": 1, "bprop_ms": 1}, "bf16": {"fprop_ms": 1, "bprop_ms": 1}}]}'
@@ -99,6 +102,27 @@ def test_a_turn_of_the_quick_readers_finds_nothing(readers: dict[str, Reader]) -
     counts = fuzz(few, seconds=float("inf"), first_seed=7, turns=1)
     assert {name: count.faults for name, count in counts.items()} == {name: {} for name in QUICK}
     assert all(count.examples for count in counts.values())
+
+
+def test_what_each_reader_of_ten_minutes_refused_is_plausible(
+    readers: dict[str, Reader],
+) -> None:
+    summary = json.loads(_SUMMARY.read_text())
+    assert summary["faults"] == 0
+    assert summary["readers"].keys() == readers.keys()
+    for name, count in summary["readers"].items():
+        assert count["note"] == readers[name].note
+        assert count["examples"] >= readers[name].turn
+        assert count["refused"] < count["examples"], name
+        assert count["refused"] > 0 or count["note"].startswith("refuses nothing: "), name
+
+
+def test_the_readme_says_what_ten_minutes_found() -> None:
+    summary = json.loads(_SUMMARY.read_text())
+    assert "minutes=10 " in summary["command"]
+    assert summary["examples"] == sum(one["examples"] for one in summary["readers"].values())
+    told = f"{summary['examples']:,} inputs for {len(summary['readers'])} readers, 0 tracebacks"
+    assert told in " ".join((_ROOT / "README.md").read_text().split())
 
 
 def _breaks(read: Callable[[str], bool]) -> Count:
