@@ -52,7 +52,23 @@ def judge_accuracy(
             pair = old.worst_head_rel_l2, new.worst_head_rel_l2
             limit = WORST_HEAD_FACTOR * threshold
             judged.append(_verdict(f"{name}, worst head", *pair, limit))
-    return [_of_other_inputs(one, other_inputs) for one in judged] if other_inputs else judged
+    if other_inputs:
+        judged = [_of_other_inputs(one, other_inputs) for one in judged]
+    own = {f"error of {name}": _own_error(first, second, name) for name in before}
+    return [_with_note(one, own.get(one.metric, "")) for one in judged]
+
+
+def _own_error(first: Record, second: Record, tensor: str) -> str:
+    """What BF16 loses of a tensor by itself, in both records; nothing where one does not say."""
+    found = [_errors(record, "bf16").get(tensor) for record in (first, second)]
+    values = [error.rel_l2 for error in found if error is not None]
+    return f"BF16's own: {values[0]:.2g} to {values[1]:.2g}" if len(values) == 2 else ""
+
+
+def _with_note(one: Judged, words: str) -> Judged:
+    if one.verdict is Verdict.SAME:
+        return one
+    return replace(one, note="; ".join(filter(None, (one.note, words))))
 
 
 def error_metrics(record: Record) -> dict[str, Metric]:
@@ -71,9 +87,9 @@ def _of_other_inputs(one: Judged, words: str) -> Judged:
     return replace(one, verdict=Verdict.UNCLEAR, note=f"not the same inputs: {words}")
 
 
-def _errors(record: Record) -> dict[str, TensorError]:
+def _errors(record: Record, arm: str = "recipe") -> dict[str, TensorError]:
     tensors = record.validation.tensors if record.validation else []
-    return {e.tensor: e for e in tensors if e.arm == "recipe" and e.reference == "fp32"}
+    return {e.tensor: e for e in tensors if e.arm == arm and e.reference == "fp32"}
 
 
 def _tensor(name: str, old: TensorError, new: TensorError, threshold: float) -> Judged:
