@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Generator
 
 import pytest
 
 pytest_plugins = ["tests.cluster.fixtures", "tests.launcher"]
+
+# `nohup make test &` leaves Ctrl-C ignored, here and in whatever the tests start.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 _MUST_RUN_IN_CI = ("slurm", "browser")
 

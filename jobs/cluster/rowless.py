@@ -48,12 +48,18 @@ def without_row(
         array = array_of(name)
         before, rest, sibling = seen.tasks.get(name), rows.get(array), siblings.get(array)
         complete = knowledge.accounting_error is None and array not in knowledge.unsure
-        if before is not None and before.final and (before.node or name not in began):
-            found[name] = before
-        elif name in began or name == array:
+        ended = before if before is not None and before.final else None
+        if ended is not None and ended.node:
+            found[name] = ended
+        elif name in began:
             found[name] = lost(name, knowledge)
         elif rest is not None and _shared(rest):
+            # Accounting may have come to know since then by whom.
             found[name] = replace(rest, job_id=name)
+        elif ended is not None:
+            found[name] = ended
+        elif name == array:
+            found[name] = lost(name, knowledge)
         elif sibling is not None and (complete or (recent and _waited(seen, name))):
             found[name] = _cancelled(name, sibling)
         else:

@@ -74,7 +74,7 @@ def jobs(cluster: SlurmCluster) -> set[str]:
         ),
         (["+cluster.sbatch.licenses=x:1"], "cluster.sbatch.licenses=x:1 was refused: "),
         (["+cluster.sbatch.tmp=1T"], "cluster.sbatch.tmp=1T was refused: "),
-        (["cluster.nice=99999999999"], "cluster.nice=99999999999 was refused: "),
+        (["cluster.nice=99999999999"], "cluster.nice must be at most 2147483645"),
         (["+cluster.sbatch.clusters=x"], "cluster.sbatch must not name clusters"),
         (["+cluster.sbatch.mem-per-cpu=1G"], "launch.memory_gib must be null with"),
         (["cluster.reservation=mine"], "cluster.reservation=mine was refused: "),

@@ -66,6 +66,11 @@ def test_tasks_that_were_cancelled_as_they_waited_share_one_row(slurm: Slurm) ->
         # One that ran and was forgotten since is not among them.
         assert slurm.told("9_1", queue, accounting, began={"9_1"}).state == "LOST"
     assert slurm.told("9_5", "", Answer(booked)).reason == "cancelled by 0"
+    # By whom is known later than that.
+    seen = Seen({"9_5": TaskState("9_5", "9", "CANCELLED")}, 1.0)
+    assert slurm.told("9_5", queue, Answer(booked), seen).reason == "cancelled by 0"
+    ran = TaskState("9_5", "15", "COMPLETED", node="n1")
+    assert slurm.told("9_5", queue, Answer(booked), Seen({"9_5": ran}, 1.0)) == ran
     ended = "9|9|COMPLETED|0:0|5|n1|None|allocation\n"  # its last task, by the array's own number
     assert slurm.told("9_5", "", Answer(ended)).state == "LOST"
 
