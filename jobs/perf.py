@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from jobs.record import BenchmarkResult, Record, Speedup, Timing, asked
+from jobs.record import BenchmarkResult, Outcome, Record, Speedup, Timing, asked
+from jobs.text import counted
 
 RECIPE_LABELS = {
     "bf16": "BF16 again",
@@ -12,6 +13,22 @@ RECIPE_LABELS = {
     "fp8_block": "FP8 block",
 }
 EMULATED_NOTE = "emulated: checks this code, not hardware"
+
+
+def ran_emulated(record: Record) -> bool:
+    """Whether a record's arms ran emulated, timed or not: it tells nothing of hardware."""
+    if record.outcome is Outcome.UNSUPPORTED or asked(record.config, "job") == "probe":
+        return False
+    return bool(asked(record.config, "backend") == "emulated")
+
+
+def emulated_words(emulated: int, points: int) -> str:
+    """How many of so many points were emulated: `1 of 23 points was emulated: ...`."""
+    if emulated == points:
+        who = "The point was" if points == 1 else f"All {points} points were"
+    else:
+        who = f"{emulated} of {counted(points, 'point')} {'was' if emulated == 1 else 'were'}"
+    return f"{who} {EMULATED_NOTE}"
 
 
 def perf_lines(record: Record) -> list[str]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from jobs.cluster.names import without, words_apart
+from jobs.perf import emulated_words, ran_emulated
 from jobs.record import Outcome, Record, asked
 from jobs.text import plain_text
 
@@ -114,6 +115,11 @@ class CollectedPoint:
         return asked(self.config, key)
 
     @property
+    def emulated(self) -> bool:
+        """Whether its record is of emulated arms, timed or not."""
+        return self.record is not None and ran_emulated(self.record)
+
+    @property
     def label(self) -> str:
         """The point in a few words, as tables and reviewers name it."""
         if self.asked("job") == "probe":
@@ -127,6 +133,12 @@ class CollectedPoint:
         words += [self.asked("gpu.name"), self.apart or None]
         text = " ".join(str(word) for word in words if word is not None)
         return plain_text(text) or self.point_id
+
+
+def emulated_note(points: Sequence[CollectedPoint]) -> str:
+    """How many of these points were emulated, and what that means; empty where none was."""
+    emulated = sum(point.emulated for point in points)
+    return emulated_words(emulated, len(points)) if emulated else ""
 
 
 def named(points: Sequence[CollectedPoint], ignore: Sequence[str] = ()) -> list[CollectedPoint]:

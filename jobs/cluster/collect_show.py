@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from jobs.cluster import screen
-from jobs.cluster.collect_points import CollectedPoint, Collection
+from jobs.cluster.collect_points import CollectedPoint, Collection, emulated_note
 from jobs.cluster.command_line import pasted
 from jobs.cluster.narrow import show_table
 from jobs.perf import EMULATED_NOTE
@@ -128,8 +128,8 @@ def _columns(
     if speeds <= {"emulated"}:
         for name in _SPEEDS:
             del columns[name]
-    if "emulated" in speeds:
-        notes.append(EMULATED_NOTE)
+    emulated = emulated_note(points)
+    notes += [emulated] if emulated else []
     jobs = set(columns["job"])
     if len(points) > 1 and len(jobs) == 1:
         notes += [f"All points: job {job}" for job in jobs if job]

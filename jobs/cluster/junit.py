@@ -8,6 +8,7 @@ from collections import defaultdict
 from xml.etree import ElementTree
 
 from jobs.cluster.collect_points import STATES, CollectedPoint, Collection, plan_damage
+from jobs.perf import EMULATED_NOTE
 from jobs.text import plain_text
 
 _FORBIDDEN = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -54,8 +55,13 @@ def _case(suite: ElementTree.Element, point: CollectedPoint) -> None:
         },
     )
     element = _ELEMENTS.get(point.state, "skipped" if point.state in STATES else None)
-    if element is None:
-        return
+    if element is not None:
+        _reason(case, element, point)
+    if point.emulated:
+        ElementTree.SubElement(case, "system-out").text = EMULATED_NOTE
+
+
+def _reason(case: ElementTree.Element, element: str, point: CollectedPoint) -> None:
     message = f"{point.state}: {point.reason}" if point.state in STATES else point.reason
     shown = ElementTree.SubElement(
         case, element, {"type": point.cause or point.state, "message": _legal(message)}

@@ -6,7 +6,13 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 
-from jobs.cluster.collect_points import OUTCOMES, STATES, CollectedPoint, Collection
+from jobs.cluster.collect_points import (
+    OUTCOMES,
+    STATES,
+    CollectedPoint,
+    Collection,
+    emulated_note,
+)
 from jobs.perf import perf_lines
 from jobs.record import Record
 from jobs.text import counted, plain_text
@@ -91,6 +97,8 @@ def _facts(environment: tuple[str, ...], points: list[CollectedPoint]) -> str:
     shown += [f"and {rest} more, in points.csv"] if rest > 0 else []
     facts["Command"] = "<br>".join(shown) or "unknown"
     facts["Result"] = ", ".join(f"{count} {state}" for state, count in sorted(counts.items()))
+    note = emulated_note(points)
+    facts |= {"Emulated": note} if note else {}
     lines = ["| | |", "|---|---|"]
     for name, value in facts.items():
         lines.append(f"| {name} | {value if name == 'Command' else cell(value)} |")

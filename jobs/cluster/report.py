@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from jobs.cluster import report_text as show
-from jobs.cluster.collect_points import OUTCOMES, STATES, Collection
+from jobs.cluster.collect_points import OUTCOMES, STATES, Collection, emulated_note
 from jobs.cluster.collect_store import write_if_changed
 from jobs.cluster.report_drawings import Plots, draw
 from jobs.cluster.report_environment import node_table, provenance_rows
@@ -95,7 +95,7 @@ def render(collection: Collection, plots: Plots) -> str:
         nodes=nodes,
         node_columns=node_columns,
         provenance=provenance_rows(collection.points, rows),
-        emulated=sum(bool(values["emulated"]) for values in rows),
+        emulated_note=emulated_note(collection.points),
         files=_files(collection),
     )
 

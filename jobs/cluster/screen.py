@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from jobs.cluster.ledger import PlannedPoint
 from jobs.cluster.narrow import show_table
-from jobs.perf import claimed, perf_lines, recipe_label, shown_ms
+from jobs.perf import claimed, perf_lines, ran_emulated, recipe_label, shown_ms
 from jobs.record import BenchmarkResult, Check, Outcome, Record, TensorError, Validation, asked
 from jobs.text import plain_text
 
@@ -202,7 +202,12 @@ def short(text: str, length: int = 100) -> str:
 
 
 def ratios(record: Record) -> tuple[str, str]:
-    """BF16 over recipe, forward and backward, with what may be claimed from it."""
+    """BF16 over recipe, forward and backward, with what may be claimed from it.
+
+    Where arms were emulated that is said, also where nothing was timed.
+    """
+    if ran_emulated(record):
+        return "emulated", "emulated"
     result = record.benchmark
     if result is None:
         return "", ""

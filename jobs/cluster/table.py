@@ -13,6 +13,7 @@ from typing import Any
 
 from jobs.cluster.collect_points import CollectedPoint
 from jobs.cluster.table_gates import nearest
+from jobs.perf import ran_emulated
 from jobs.record import THROTTLING, ArmBenchmark, Record, Speedup, Timing, Validation
 
 Value = str | int | float | bool | None
@@ -197,6 +198,7 @@ def _of_record(record: Record) -> dict[str, Any]:
     values: dict[str, Any] = {
         "raw_job_id": identity.raw_job_id,
         "restart_count": identity.restart_count,
+        "emulated": ran_emulated(record),
         "flags": "; ".join(record.capability.flags) or None,
         "throttle_reasons": "; ".join(name for name in reasons if name in THROTTLING) or None,
         "clock_limits": "; ".join(name for name in reasons if name not in THROTTLING) or None,
@@ -260,7 +262,6 @@ def _of_benchmark(record: Record) -> dict[str, Any]:
             values |= _of_timing(f"{name}_{direction}", timing)
     values["throttled_samples"] = throttled
     values["benchmark_notes"] = "; ".join(benchmark.notes) or None
-    values["emulated"] = any(arm.emulated for arm in benchmark.arms)
     return values
 
 

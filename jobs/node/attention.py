@@ -19,6 +19,7 @@ from jobs.node.profiling import profile
 from jobs.node.stages import time_stages
 from jobs.node.telemetry import Telemetry
 from jobs.node.validate import expectation, validate
+from jobs.perf import EMULATED_NOTE
 from jobs.record import BenchmarkResult, Outcome
 from mxfp8_attention.model import make_case
 from mxfp8_attention.stages import stage_errors
@@ -132,5 +133,5 @@ def _passed(draft: Draft, point: Point) -> str:
     judged = draft.validation is not None and draft.validation.passed is not None
     words = f"within tolerance {point.tolerance.name.name}" if judged else "nothing was gated"
     if claim(point) == "emulated":
-        words += "; emulated: checks this code, not hardware"
+        words += f"; {EMULATED_NOTE}"
     return words

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from jobs.perf import claimed, perf_lines, recipe_label
+from jobs.perf import EMULATED_NOTE, claimed, emulated_words, perf_lines, recipe_label
 from jobs.record import (
     ArmBenchmark,
     BenchmarkResult,
@@ -124,3 +124,16 @@ def test_where_nothing_was_timed_there_is_no_line() -> None:
 )
 def test_a_claim_in_a_word(given: Speedup | None, word: str) -> None:
     assert claimed(given) == word
+
+
+@pytest.mark.parametrize(
+    ("emulated", "points", "who"),
+    [
+        (1, 1, "The point was"),
+        (3, 3, "All 3 points were"),
+        (1, 23, "1 of 23 points was"),
+        (2, 23, "2 of 23 points were"),
+    ],
+)
+def test_what_was_emulated_is_counted(emulated: int, points: int, who: str) -> None:
+    assert emulated_words(emulated, points) == f"{who} {EMULATED_NOTE}"

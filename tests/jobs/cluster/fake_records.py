@@ -216,6 +216,11 @@ def with_notes(left: Record, *notes: str) -> Record:
     return left.model_copy(update={"benchmark": noted})
 
 
+def untimed(left: Record) -> Record:
+    """A record of `benchmark=off`: judged, and not timed."""
+    return left.model_copy(update={"benchmark": None})
+
+
 def validation(config: dict[str, Any], *, broken: str | None = None) -> Validation:
     """Accuracy against both references; `broken` names a tensor that misses its gate."""
     recipe = config["recipe"]["name"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from jobs.cluster.collect_points import CollectedPoint, Collection, Problem
 from jobs.cluster.collect_show import reason_lines, show
 from jobs.perf import EMULATED_NOTE
 from jobs.record import Outcome
-from tests.jobs.cluster.fake_records import asked, record
+from tests.jobs.cluster.fake_records import asked, record, untimed
 
 
 def collected(gpu: str, jobs: int = 1, reason: str = "") -> Collection:
@@ -60,6 +61,19 @@ def test_speedups_of_real_arms_are_shown() -> None:
     lines = shown(collected("gb300"), 132)
     assert any("fprop" in line and "bprop" in line for line in lines)
     assert EMULATED_NOTE not in "\n".join(lines)
+
+
+def test_what_was_emulated_is_counted_timed_or_not() -> None:
+    real, emulated = collected("gb300").points, collected("cpu").points[0]
+    assert emulated.record is not None
+    for left in (emulated.record, untimed(emulated.record)):
+        mixed = [*real[1:], replace(emulated, record=left)]
+        lines = shown(Collection("s", mixed), 132)
+        assert f"1 of 4 points was {EMULATED_NOTE}" in lines
+        assert sum(line.count("emulated") for line in lines if "PASSED" in line) == 2
+        lines = shown(Collection("s", mixed[-1:]), 132)
+        assert f"The point was {EMULATED_NOTE}" in lines
+        assert "fprop" not in "\n".join(lines)
 
 
 def test_reasons_of_what_did_not_pass_come_first_and_are_cut() -> None:

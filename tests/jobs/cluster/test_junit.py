@@ -15,7 +15,9 @@ from jobs.cluster.collect_points import (
     Quote,
 )
 from jobs.cluster.junit import junit_text
-from tests.jobs.cluster.fake_records import asked
+from jobs.perf import EMULATED_NOTE
+from jobs.record import Outcome
+from tests.jobs.cluster.fake_records import asked, record, untimed
 
 
 def point(state: str, job_id: str = "14_0", **more: object) -> CollectedPoint:
@@ -58,6 +60,15 @@ def test_a_damaged_plan_is_an_error_of_its_own() -> None:
 def test_an_outcome_is_what_junit_calls_it(state: str, element: str | None) -> None:
     (case,) = parsed(point(state)).findall(".//testcase")
     assert [child.tag for child in case] == ([element] if element else [])
+
+
+@pytest.mark.parametrize("state", ["PASSED", "FAILED"])
+def test_a_case_says_that_it_was_emulated(state: str) -> None:
+    left = untimed(record("p-1", asked(gpu="cpu"), Outcome[state]))
+    (case,) = parsed(point(state, record=left)).findall(".//testcase")
+    assert case.findtext("system-out") == EMULATED_NOTE
+    (case,) = parsed(point(state, record=record("p-1", asked()))).findall(".//testcase")
+    assert case.find("system-out") is None
 
 
 def test_evidence_and_hostile_text_arrive_as_text() -> None:

@@ -10,7 +10,7 @@ from jobs.cluster.collect_points import CollectedPoint, Collection, Quote
 from jobs.cluster.markdown import MAX_CHARS, cell, compact, review_text
 from jobs.perf import EMULATED_NOTE
 from jobs.record import Outcome
-from tests.jobs.cluster.fake_records import asked, record, with_notes
+from tests.jobs.cluster.fake_records import asked, record, untimed, with_notes
 
 
 def point(state: str = "PASSED", recipe: str = "mxfp8", gpu: str = "gb300") -> CollectedPoint:
@@ -77,6 +77,17 @@ def test_no_speedup_is_claimed_from_emulation_or_noise() -> None:
     noise = review_text(Collection("s-1", [point(recipe="bf16")]))
     assert "BF16 against itself" in noise
     assert "speedup" not in noise
+
+
+@pytest.mark.parametrize("timed", [True, False])
+def test_what_was_emulated_is_said_timed_or_not(timed: bool) -> None:
+    made = point(gpu="cpu")
+    assert made.record is not None
+    made = made if timed else dataclasses.replace(made, record=untimed(made.record))
+    text = review_text(Collection("s-1", [made]))
+    assert f"| Emulated | The point was {EMULATED_NOTE} |" in text
+    assert ("[PERF]" in text) == timed
+    assert "mulated" not in review_text(Collection("s-1", [point()]))
 
 
 @pytest.mark.parametrize("text", ["a|b", "<img src=x>", "@everyone", "`x`", "a\nb", "[x](y)"])

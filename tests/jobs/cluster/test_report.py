@@ -18,7 +18,7 @@ from jobs.cluster.report_text import NOTHING
 from jobs.cluster.table import row
 from tests.jobs.cluster.demo_ledger import HOSTILE, demo_sweep
 from tests.jobs.cluster.fake_ledger import passed_sweep
-from tests.jobs.cluster.fake_records import asked, record, with_notes
+from tests.jobs.cluster.fake_records import asked, record, untimed, with_notes
 
 
 class Page(HTMLParser):
@@ -160,9 +160,20 @@ def test_emulated_times_are_never_drawn_as_speed(tmp_path: Path) -> None:
         left = record(f"p-{length}", config)
         points.append(CollectedPoint(f"p-{length}", "s", config, "PASSED", record=left))
     text = written(tmp_path / "c", *points)
-    assert "2 points were emulated" in text
+    assert "All 2 points were emulated: checks this code, not hardware." in text
     assert "Speedup over BF16" not in text
     assert "no claim" in text
+
+
+def test_a_point_that_was_not_timed_says_that_it_was_emulated(tmp_path: Path) -> None:
+    points = []
+    for gpu in ("cpu", "gb300"):
+        config = asked(gpu=gpu)
+        left = untimed(record(gpu, config))
+        points.append(CollectedPoint(gpu, "s", config, "PASSED", record=left))
+    text = written(tmp_path / "c", *points)
+    assert "1 of 2 points was emulated: checks this code, not hardware." in text
+    assert text.count("<small>emulated</small>") == 1
 
 
 def test_writing_again_changes_no_file(tmp_path: Path) -> None:

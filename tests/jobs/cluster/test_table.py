@@ -10,7 +10,7 @@ import pytest
 from jobs.cluster.collect_points import CollectedPoint
 from jobs.cluster.table import COLUMNS, asked_hash, median, row
 from jobs.record import Outcome
-from tests.jobs.cluster.fake_records import asked, record, with_notes
+from tests.jobs.cluster.fake_records import asked, record, untimed, with_notes
 
 
 def point(outcome: Outcome = Outcome.PASSED) -> CollectedPoint:
@@ -101,6 +101,17 @@ def test_no_ratio_of_emulated_arms_stands_where_it_could_be_taken_for_a_speedup(
     assert values["fprop_speedup_claim"] == "emulated"
     assert values["fprop_speedup"] is None
     assert values["emulated"] is True
+
+
+@pytest.mark.parametrize(("gpu", "emulated"), [("cpu", True), ("gb300", False)])
+def test_a_point_that_was_not_timed_says_too_whether_it_was_emulated(
+    gpu: str, emulated: bool
+) -> None:
+    config = asked(gpu=gpu)
+    left = untimed(record("p-1", config))
+    values = row(CollectedPoint("p-1", "s-1", config, "PASSED", record=left))
+    assert values["emulated"] is emulated
+    assert values["fprop_speedup_claim"] is None
 
 
 def test_notes_of_a_benchmark_have_a_column() -> None:
