@@ -202,7 +202,7 @@ def edge_rows(points: Sequence[CollectedPoint]) -> list[EdgeRow]:
         points: Collected points.
 
     Returns:
-        A row for each tensor of each arm, the worst first.
+        A row for each tensor of each arm and reference, the worst first.
     """
     found: dict[str, list[tuple[GateUse, CollectedPoint]]] = defaultdict(list)
     for point in points:

@@ -7,6 +7,11 @@ from dataclasses import dataclass
 
 from jobs.record import TensorError, Validation
 
+_AGAINST = {
+    "fp32": ("", "FP32"),
+    "bf16": (", against BF16", "BF16"),
+    "stage": (", stage", "FP32 of the same inputs"),
+}
 MOST = 99.0
 """What a use is cut to where a value is infinitely far out."""
 
@@ -17,7 +22,7 @@ class GateUse:
 
     Attributes:
         error: The tensor's errors.
-        quantity: What the gate bounds, in words.
+        quantity: What the gate bounds, and against what it is measured, in words.
         value: Its value.
         position: Where it lies: 0 is the lower edge (or nothing at all), 1 the upper edge.
         use: How much of what is allowed is used up; above 1 it is outside.
@@ -31,8 +36,10 @@ class GateUse:
 
     @property
     def name(self) -> str:
-        """The tensor, and its arm where that is not the recipe's."""
-        return self.error.tensor if self.error.arm == "recipe" else f"{self.error.tensor} (bf16)"
+        """The tensor, its reference if not the FP32 path, and its arm if not the recipe's."""
+        mark, _ = _AGAINST.get(self.error.reference, (f", {self.error.reference}", ""))
+        name = f"{self.error.tensor}{mark}"
+        return name if self.error.arm == "recipe" else f"{name} (bf16)"
 
 
 def gate_uses(validation: Validation) -> list[GateUse]:
@@ -60,7 +67,8 @@ def _use(error: TensorError, tolerance: str) -> GateUse | None:
     # Under `seed` the gate bounds the share of elements that lie outside atol and rtol.
     by_share = tolerance == "seed" and error.outside_share is not None
     value = error.outside_share if by_share else error.rel_l2
-    quantity = "share outside" if by_share else "relative L2"
+    _, reference = _AGAINST.get(error.reference, ("", error.reference))
+    quantity = f"{'share outside' if by_share else 'relative L2'} against {reference}"
     assert value is not None
     if not math.isfinite(value):
         return GateUse(error, quantity, value, MOST, MOST)

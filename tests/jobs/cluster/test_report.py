@@ -202,6 +202,20 @@ def test_a_tensor_in_bf16_is_listed_once() -> None:
     assert len(alone) == len(set(alone))
 
 
+def test_a_stages_own_error_is_not_taken_for_that_of_the_whole_path() -> None:
+    left = record("p-1", asked())
+    assert left.validation is not None
+    whole = next(e for e in left.validation.tensors if (e.tensor, e.arm) == ("out", "recipe"))
+    stage = whole.model_copy(update={"reference": "stage", "rel_l2": 0.19})
+    judged = left.validation.model_copy(update={"tensors": [whole, stage]})
+    left = left.model_copy(update={"validation": judged})
+    rows = edge_rows([CollectedPoint("p-1", "s", asked(), "PASSED", record=left)])
+    assert {(row.tensor, row.quantity, row.gated) for row in rows} == {
+        ("out", "relative L2 against FP32", 1),
+        ("out, stage", "relative L2 against FP32 of the same inputs", 1),
+    }
+
+
 def test_of_nodes_only_what_was_seen_is_shown() -> None:
     seen = record("p-1", asked())
     blind = seen.model_copy(update={"telemetry": [], "probe": None})

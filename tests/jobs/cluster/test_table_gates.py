@@ -49,7 +49,7 @@ def test_a_gate_without_a_lower_edge_is_measured_from_nothing() -> None:
 )
 def test_the_seed_gate_bounds_the_share_outside(share: float, high: float, use: float) -> None:
     (found,) = gate_uses(judged("seed", outside_share=share, gate_high=high))
-    assert found.quantity == "share outside"
+    assert found.quantity == "share outside against FP32"
     assert found.use == pytest.approx(use)
 
 
@@ -61,6 +61,23 @@ def test_a_value_that_is_no_number_is_as_far_out_as_can_be() -> None:
 def test_what_is_not_gated_has_no_use() -> None:
     assert nearest(judged(gate_high=None)) is None
     assert nearest(judged(gate_high=0.4, passed=None)) is None
+
+
+@pytest.mark.parametrize(
+    ("reference", "name", "against"),
+    [
+        ("fp32", "dx", "FP32"),
+        ("bf16", "dx, against BF16", "BF16"),
+        ("stage", "dx, stage", "FP32 of the same inputs"),
+    ],
+)
+def test_a_use_says_against_what_it_is(reference: str, name: str, against: str) -> None:
+    (found,) = gate_uses(judged(reference=reference, gate_high=0.4))
+    assert (found.name, found.quantity) == (name, f"relative L2 against {against}")
+    (found,) = gate_uses(judged(reference=reference, arm="bf16", gate_high=0.4))
+    assert found.name == f"{name} (bf16)"
+    (found,) = gate_uses(judged("seed", reference=reference, outside_share=0.1, gate_high=0.4))
+    assert found.quantity == f"share outside against {against}"
 
 
 def test_the_nearest_tensor_is_the_one_that_misses() -> None:
