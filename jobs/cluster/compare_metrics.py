@@ -37,6 +37,7 @@ class Metric:
         lower_is_better: Its direction.
         sample: Its value with what is known of its error.
         assumed: Whether its interval is assumed, not measured.
+        throttled_share: Share of the blocks left out because they ran throttled or hold no time.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Metric:
     lower_is_better: bool
     sample: Sample
     assumed: bool = False
+    throttled_share: float = 0.0
 
 
 def metrics(record: Record) -> dict[str, Metric]:
@@ -68,6 +70,7 @@ def metrics(record: Record) -> dict[str, Metric]:
     logs = {key: block_logs(t.samples_ms, t.throttled, size) for key, t in timings.items()}
     paired = _is_paired(record.config, logs)
     kept, speeds = _fast(logs) if paired else (_clean(logs), None)
+    throttled = _throttled(logs, paired=paired)
     drift = wander(_moments(kept, fmean)) if paired else None
     found: dict[str, Metric] = {}
     for key, timing in timings.items():
@@ -76,18 +79,20 @@ def metrics(record: Record) -> dict[str, Metric]:
         sample = measured or _shown(timing, benchmark.statistic, benchmark.confidence)
         if sample is not None:
             name = " ".join(key)
-            found[name] = Metric(name, "ms", True, sample, _is_assumed(timing, measured))
+            lost = throttled[key] if measured else 0.0
+            found[name] = Metric(name, "ms", True, sample, _is_assumed(timing, measured), lost)
     for direction in DIRECTIONS:
         name = f"{direction} speedup"
         speedup = _speedup(kept, direction, paired=paired, speeds=speeds)
         claimed: Speedup | None = getattr(benchmark, f"{direction}_speedup")
         guessed = False
+        lost = max(throttled.get((arm, direction), 0.0) for arm in ARMS) if speedup else 0.0
         if speedup is None and claimed is not None:
             guessed = not claimed.low < claimed.high
             ends = (claimed.low, claimed.high, benchmark.confidence)
             speedup = assumed(claimed.ratio) if guessed else from_interval(claimed.ratio, *ends)
         if speedup is not None:
-            found[name] = Metric(name, "x", False, speedup, guessed)
+            found[name] = Metric(name, "x", False, speedup, guessed, lost)
     return found
 
 
@@ -147,6 +152,14 @@ def _is_paired(config: dict[str, Any], logs: Logs) -> bool:
 
 def _clean(logs: Logs) -> Kept:
     return {key: [log for log in values if log is not None] for key, values in logs.items()}
+
+
+def _throttled(logs: Logs, *, paired: bool) -> dict[tuple[str, str], float]:
+    """Share of the blocks of each arm and direction that are left out, with their partners."""
+    if paired:
+        moments = list(zip(*logs.values(), strict=True))
+        return dict.fromkeys(logs, fmean(None in moment for moment in moments))
+    return {key: values.count(None) / max(1, len(values)) for key, values in logs.items()}
 
 
 def _fast(logs: Logs) -> tuple[Kept, Speeds | None]:

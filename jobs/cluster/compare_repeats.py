@@ -91,8 +91,10 @@ def pooled_metrics(records: Sequence[Record]) -> dict[str, Metric]:
     found = {}
     for name, metric in newest.items():
         alike = [each[name] for each in older if name in each and _is_alike(each[name], metric)]
-        samples = [one.sample for one in (*alike, metric)]
-        found[name] = replace(metric, sample=pool(samples)) if alike else metric
+        runs = (*alike, metric)
+        throttled = fmean(one.throttled_share for one in runs)
+        pooled = pool([one.sample for one in runs]) if alike else metric.sample
+        found[name] = replace(metric, sample=pooled, throttled_share=throttled)
     return found
 
 

@@ -162,13 +162,25 @@ def _doubt(
 
 
 def _notes(first: Metric, second: Metric, sides: tuple[str, str]) -> list[str]:
-    notes = []
-    for name, metric in zip(sides, (first, second), strict=True):
-        if metric.sample.slow_blocks:
-            share = f"{100 * metric.sample.slow_share:.0f} %"
-            notes.append(f"{name}: {share} of its blocks ran slower and are left out")
-        if metric.assumed:
-            notes.append(f"{name}: no interval known, 5 % assumed")
-        if metric.sample.runs > 1:
-            notes.append(f"{name}: mean of {metric.sample.runs} runs")
+    old, new = _about(first), _about(second)
+    both = [note for note in old if note in new]  # once: a screen cuts long notes
+    notes = [f"{sides[0]} and {sides[1]}: {note}" for note in both]
+    for name, found in zip(sides, (old, new), strict=True):
+        notes += [f"{name}: {note}" for note in found if note not in both]
+    return notes
+
+
+def _about(metric: Metric) -> list[str]:
+    """What is to know of one side's value."""
+    sample, notes = metric.sample, []
+    if metric.throttled_share:
+        share = f"{100 * metric.throttled_share:.0f} %"
+        notes.append(f"{share} of the blocks ran throttled or hold no time and are left out")
+    if sample.slow_blocks:
+        share = f"{100 * sample.slow_share:.0f} %"
+        notes.append(f"{share} of the blocks ran slower and are left out")
+    if metric.assumed:
+        notes.append("no interval known, 5 % assumed")
+    if sample.runs > 1:
+        notes.append(f"mean of {sample.runs} runs")
     return notes

@@ -355,3 +355,19 @@ def test_asking_for_other_recipes_can_be_compared_on_purpose() -> None:
     )
     assert len(found.points) == 2
     assert asked("mxfp8") != asked("fp8_current")
+
+
+def test_the_share_of_blocks_that_ran_throttled_is_told_of_what_they_are_missing_from() -> None:
+    first, second = run(), run("second", seed=50)
+    left = second.points[0].record
+    assert left is not None
+    assert left.benchmark is not None
+    left.benchmark.arms[0].bprop.throttled[0] = True
+    throttled, clean = compared(first, second).points
+    # Block i of every arm and direction ran in the same moment.
+    times = [one.note for one in throttled.judged if one.unit]
+    assert len(times) == 6
+    assert all(note.startswith("second: 5 % of the blocks ran throttled") for note in times)
+    assert not any(one.note for one in clean.judged if one.unit)
+    again = compared(second, second).points[0].judged[0]
+    assert again.note.startswith("first and second: 5 % of the blocks")

@@ -188,7 +188,7 @@ def test_two_speeds_on_one_side_alone_are_unclear_and_on_both_compared() -> None
     assert "two speeds" in found.note
     both = judge_metric(timed(0, slow=6), timed(0.04, slow=8), 0.02)
     assert both.verdict is Verdict.SLOWER
-    assert "40 % of its blocks ran slower" in both.note
+    assert "second: 40 % of the blocks ran slower" in both.note
 
 
 def test_a_few_slow_blocks_tell_at_which_of_two_speeds_the_others_ran() -> None:
