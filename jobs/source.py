@@ -12,6 +12,12 @@ from pathlib import Path
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 _SOURCES = ("*.py", "*.yaml", "*.json", "*.toml")
+_PACKAGES = ("conf", "hydra_plugins", "jobs", "mxfp8_attention")
+# What a command writes, and a user's own configurations, may lie in the checkout and is no code.
+_UNTRACKED = (
+    ":(glob)*.py",
+    *(f":(glob){package}/**/{source}" for package in _PACKAGES for source in _SOURCES),
+)
 
 
 @dataclass(frozen=True)
@@ -24,7 +30,7 @@ class SourceState:
 
 
 def source_state(checkout: Path = CHECKOUT) -> SourceState:
-    """Asks git for the commit and hashes the dirty tree, untracked sources included.
+    """Asks git for the commit and hashes the dirty tree, `untracked_sources` included.
 
     Args:
         checkout: The folder that holds `launch.py`. Inside another repository it is no checkout:
@@ -40,8 +46,7 @@ def source_state(checkout: Path = CHECKOUT) -> SourceState:
     if commit is None:
         return SourceState()
     difference = _git(checkout, "diff", "--no-ext-diff", "HEAD", "--", *_SOURCES) or ""
-    listed = _git(checkout, "ls-files", "-oz", "--exclude-standard", "--", *_SOURCES) or ""
-    untracked = sorted(filter(None, listed.split("\0")))
+    untracked = untracked_sources(checkout)
     if not difference and not untracked:
         return SourceState(commit.strip(), dirty=False)
     digest = hashlib.sha256(difference.encode())
@@ -50,6 +55,19 @@ def source_state(checkout: Path = CHECKOUT) -> SourceState:
         path = checkout / name
         digest.update(path.read_bytes() if path.is_file() else b"")
     return SourceState(commit.strip(), dirty=True, dirty_hash=digest.hexdigest()[:16])
+
+
+def untracked_sources(checkout: Path) -> list[str]:
+    """The files unknown to git that a run may read as code: in our packages, or beside them.
+
+    Args:
+        checkout: The folder that holds `launch.py`.
+
+    Returns:
+        Their paths below the checkout, sorted; none where git cannot say.
+    """
+    listed = _git(checkout, "ls-files", "-oz", "--exclude-standard", "--", *_UNTRACKED) or ""
+    return sorted(filter(None, listed.split("\0")))
 
 
 def _git(checkout: Path, *words: str) -> str | None:

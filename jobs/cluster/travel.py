@@ -12,6 +12,7 @@ from pathlib import Path
 from jobs.cluster.source import CHECKOUT
 from jobs.errors import SubmissionError
 from jobs.files import replacing
+from jobs.source import untracked_sources
 
 ENTRY_ZIP = "entry.zip"
 SNAPSHOT = "snapshot"
@@ -83,7 +84,7 @@ def _copy(source: Path, target: Path) -> None:
 
 
 def take_snapshot(folder: Path, checkout: Path = CHECKOUT) -> Path:
-    """Copies the tree as it is now, untracked sources included, so that later edits do no harm.
+    """Copies the tree as it is now, `untracked_sources` included, so that later edits do no harm.
 
     Args:
         folder: The sweep's folder.
@@ -98,7 +99,7 @@ def take_snapshot(folder: Path, checkout: Path = CHECKOUT) -> Path:
     target = folder / SNAPSHOT
     if target.exists():
         return target
-    command = ["git", "-C", str(checkout), "ls-files", "-coz", "--exclude-standard"]
+    command = ["git", "-C", str(checkout), "ls-files", "-cz"]
     done = subprocess.run(command, capture_output=True, check=False)
     if done.returncode != 0:
         raise SubmissionError(
@@ -106,7 +107,8 @@ def take_snapshot(folder: Path, checkout: Path = CHECKOUT) -> Path:
             "set launch.snapshot=false"
         )
     temporary = _unfinished(folder, SNAPSHOT)
-    for name in sorted(filter(None, os.fsdecode(done.stdout).split("\0"))):
+    tracked = filter(None, os.fsdecode(done.stdout).split("\0"))
+    for name in (*tracked, *untracked_sources(checkout)):
         source = checkout / name
         if source.is_file() and not source.is_symlink():
             copy = temporary / name

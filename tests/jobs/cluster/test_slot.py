@@ -218,6 +218,8 @@ def test_a_snapshot_holds_what_is_new_and_not_what_git_ignores(tmp_path: Path) -
     (tree / "new.py").write_text("1")
     (tree / "runs").mkdir()
     (tree / "runs" / "huge").write_text("1")
+    (tree / "myruns" / "s-1").mkdir(parents=True)  # runs_dir=myruns, which git does not ignore
+    (tree / "myruns" / "s-1" / "entry.py").write_text("1")
     (tmp_path / "sweep").mkdir()
     copy = take_snapshot(tmp_path / "sweep", tree)
     assert sorted(path.name for path in copy.iterdir()) == [".gitignore", "new.py"]

@@ -64,11 +64,17 @@ def test_every_source_that_differs_changes_the_hash(checkout: Path) -> None:
     (checkout / "a.py").write_text("a = 2\n")
     changed()
     git(checkout, "add", "a.py")
-    (checkout / "conf.yaml").write_text("b: 1\n")  # untracked
+    (checkout / "conf" / "gpu").mkdir(parents=True)
+    (checkout / "conf" / "gpu" / "b.yaml").write_text("b: 1\n")  # untracked
     changed()
-    (checkout / "conf.yaml").write_text("b: 2\n")
+    (checkout / "conf" / "gpu" / "b.yaml").write_text("b: 2\n")
     changed()
-    (checkout / "conf.yaml").rename(checkout / "other.yaml")
+    (checkout / "conf" / "gpu" / "b.yaml").rename(checkout / "conf" / "b.yaml")
+    changed()
+    (checkout / "beside.py").touch()
+    changed()
+    (checkout / "jobs").mkdir()
+    (checkout / "jobs" / "new.py").touch()
     changed()
     (checkout / "a.py").unlink()
     changed()
@@ -91,6 +97,30 @@ def test_what_no_run_reads_does_not_count(checkout: Path) -> None:
     (checkout / "runs").mkdir()
     (checkout / "runs" / "point.json").touch()  # ignored by git
     assert ask(checkout).dirty is False
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "myruns/s-1/sweep.json",
+        "myruns/s-1/snapshot/jobs/source.py",
+        "myresults/c-1/points.json",
+        "mine/gpu/b.yaml",
+    ],
+)
+def test_what_a_command_writes_or_a_user_configures_is_no_code(
+    checkout: Path, written: str
+) -> None:
+    before = ask(checkout)
+    (checkout / written).parent.mkdir(parents=True)
+    (checkout / written).write_text("{}\n")
+    assert ask(checkout) == before
+    (checkout / "a.py").write_text("a = 2\n")
+    changed = ask(checkout)
+    (checkout / written).write_text("[]\n")
+    assert ask(checkout) == changed
+    git(checkout, "add", written)
+    assert ask(checkout).dirty_hash != changed.dirty_hash  # what git tracks is of the code
 
 
 def test_outside_a_checkout_nothing_is_known(
