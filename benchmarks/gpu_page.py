@@ -27,6 +27,7 @@ from benchmarks.gpu_tables import (
 )
 from conf.choices import Profiler
 from jobs.record import Check, Outcome
+from jobs.text import joined, unstopped
 
 RESULTS = Path(__file__).resolve().parents[1] / "docs" / "results"
 
@@ -173,7 +174,7 @@ def _checks(checks: dict[str, Any] | None) -> str:
         "Blackwell: they compare the quantizer with Transformer Engine's, byte for byte."
     )
     rows = [
-        (f"`{one['command']}`", str(one["exit_code"]), "; ".join(one["says"]))
+        (f"`{one['command']}`", str(one["exit_code"]), joined(*one["says"]))
         for one in checks["checks"]
     ]
     return words + "\n\n" + table(("command", "exit code", "what it says"), rows)
@@ -204,14 +205,16 @@ def _harness(harness: dict[str, Any] | None) -> str:
 
 def _cudnn(named: list[Named]) -> str:
     def said(check: Check) -> str:
-        remedy = f" Remedy: {check.remedy}." if check.remedy else ""
-        return f"{check.reason}.{remedy}"
+        remedy = f"Remedy: {check.remedy}" if check.remedy else ""
+        return f"{unstopped(joined(check.reason, remedy, by='. '))}."
 
     rows = []
     for n in named:
         check = next((c for c in n.record.capability.checks if c.name == "cuDNN"), None)
         outcome = n.record.outcome
         reason = n.record.reason if outcome is not Outcome.PASSED else ""
+        if check and check.reason and check.reason in reason:
+            reason = f"{check.name}, as said beside"
         ended = f"{outcome.value}{': ' if reason else ''}{reason}"
         rows.append((n.name, said(check) if check else "-", ended))
     return table(("point", "what it says of cuDNN", "outcome"), rows)

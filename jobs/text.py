@@ -102,6 +102,26 @@ def shortened(text: str) -> str:
     )
 
 
+def unstopped(text: str) -> str:
+    """A sentence without its full stop, so that it can go on; three dots stay."""
+    bare = text.rstrip()
+    return bare[:-1] if bare.endswith(".") and not bare.endswith("..") else bare
+
+
+def joined(*texts: str, by: str = "; ") -> str:
+    """Sentences in one, those of a library that end with a full stop too.
+
+    Args:
+        texts: In their order; empty ones are left out.
+        by: What stands between them.
+
+    Returns:
+        One line's words; the last text keeps its own end.
+    """
+    *firsts, last = [text for text in texts if text] or [""]
+    return by.join([*map(unstopped, firsts), last])
+
+
 def counted(count: int, one: str, many: str | None = None) -> str:
     """A count with its noun: `1 point`, `2 points`; `many` where the plural is no mere s."""
     return f"{count} {one if count == 1 else many or one + 's'}"

@@ -15,7 +15,7 @@ from jobs.cluster.states import RUNNING, WAITING, TaskState, state_of
 from jobs.files import read_json
 from jobs.process import still_runs
 from jobs.record import INFRASTRUCTURE_CAUSES, Cause, Process, Record
-from jobs.text import plain_text
+from jobs.text import joined, plain_text
 
 _LONGEST = 300  # characters of a log's line that are a reason
 
@@ -124,7 +124,7 @@ def _ended_without_record(
     cause = state.cause if state.cause not in (None, Cause.lost) else told
     if sign is not None and cause is not None and state.cause is None:
         how = f"{sign.line[:_LONGEST]} ({how})"
-    return point("ERROR", f"{how}; {left}", cause or Cause.lost, quotes)
+    return point("ERROR", joined(how, left), cause or Cause.lost, quotes)
 
 
 def _interpreter(sweep: FoundSweep, line: JobLine | None) -> str | None:
@@ -148,7 +148,7 @@ def _told_by_log(point: _Point, find: _Find, reason: str) -> CollectedPoint:
     sign = find()
     quotes = _quoted(sign)
     cause = (sign.cause if sign else None) or Cause.lost
-    return point("ERROR", f"{reason}; no record was left", cause, quotes)
+    return point("ERROR", joined(reason, "no record was left"), cause, quotes)
 
 
 def _started_without_scheduler(

@@ -9,7 +9,7 @@ from jobs.cluster.compare_metrics import Metric
 from jobs.cluster.compare_stats import Ratio, Sample
 from jobs.cluster.compare_verdict import SIDES, Judged, Verdict
 from jobs.record import Record, TensorError
-from jobs.text import counted
+from jobs.text import counted, joined
 
 WORST_HEAD_FACTOR = 2.0
 """How much more the worst head may change than the whole tensor: it is the largest of many."""
@@ -68,7 +68,7 @@ def _own_error(first: Record, second: Record, tensor: str) -> str:
 def _with_note(one: Judged, words: str) -> Judged:
     if one.verdict is Verdict.SAME:
         return one
-    return replace(one, note="; ".join(filter(None, (one.note, words))))
+    return replace(one, note=joined(one.note, words))
 
 
 def error_metrics(record: Record) -> dict[str, Metric]:

@@ -14,7 +14,7 @@ from jobs.cluster.compare import ComparedPoint, Comparison, state_text
 from jobs.cluster.compare_match import Unmatched
 from jobs.cluster.compare_metrics import STATISTIC, emulated_text, is_emulated
 from jobs.cluster.compare_verdict import Judged, Verdict
-from jobs.text import counted
+from jobs.text import counted, joined
 
 
 @dataclass(frozen=True)
@@ -114,8 +114,8 @@ def sources(comparison: Comparison) -> list[str]:
             if point.partial:
                 result = point.record.benchmark if point.record else None
                 notes = [note for note in (result.notes if result else []) if note != point.note]
-                words = [point.command or "", *notes]
-                lines[f"{point.note}: {'; '.join(word for word in words if word)}"] = None
+                words = [word for word in (point.command, joined(*notes)) if word]
+                lines[f"{point.note}: {'; '.join(words)}"] = None
     return list(lines)
 
 
@@ -182,7 +182,7 @@ def _row(blank: Row, one: Judged, point: ComparedPoint) -> Row:
         change=_change(found.value) if found else "",
         interval=f"{_change(found.low)} to {_change(found.high)}" if found and wide else "",
         verdict=one.verdict.value,
-        note="; ".join(note for note in notes if note),
+        note=joined(*notes),
         ratio=found.value if found else None,
         low=found.low if found else None,
         high=found.high if found else None,

@@ -8,6 +8,7 @@ from enum import Enum
 
 from jobs.cluster.compare_metrics import Metric
 from jobs.cluster.compare_stats import BETWEEN_GPUS, BETWEEN_RUNS, Ratio, ratio
+from jobs.text import joined
 
 CONFIDENCE = 0.99
 """Coverage of the intervals of a comparison: six metrics of a point may each raise an alarm."""
@@ -118,7 +119,7 @@ def judge_metric(
         math.exp(second.sample.log),
         found,
         verdict,
-        "; ".join(notes),
+        joined(*notes),
     )
 
 

@@ -26,7 +26,7 @@ from jobs.cluster.submit import (
     submit_all,
 )
 from jobs.errors import JobError, PartlySubmittedError, SubmissionError
-from jobs.text import counted
+from jobs.text import counted, joined
 
 
 def submit_batches(
@@ -107,8 +107,11 @@ def cut_short_told(ledger: Ledger, places: str, *, new: bool) -> Iterator[None]:
     except (OSError, JobError) as error:
         if _sent(ledger, before):
             raise PartlySubmittedError(
-                f"{_words(error)}; what was submitted goes on; to submit the rest: "
-                f"python launch.py resume {ids}"
+                joined(
+                    _words(error),
+                    "what was submitted goes on; to submit the rest: "
+                    f"python launch.py resume {ids}",
+                )
             ) from error
         if new:
             forget(ledger)

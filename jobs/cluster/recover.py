@@ -14,6 +14,7 @@ from jobs.cluster.states import ask_queue
 from jobs.cluster.submit import left_behind, note_job
 from jobs.errors import SubmissionError
 from jobs.files import read_json
+from jobs.text import joined
 
 _BATCH_LOG = re.compile(r"(\d+)(?:_\d+)?_batch\.out")
 
@@ -81,7 +82,9 @@ def _by_name(names: list[str], since: str) -> dict[str, str]:
     rows, error = ask_queue("--me", f"--name={listed}")
     if error is not None:
         raise SubmissionError(
-            f"it cannot be found out what was submitted already: {error}; try again later"
+            joined(
+                f"it cannot be found out what was submitted already: {error}", "try again later"
+            )
         )
     found = {row.name: row.task.job_id.partition("_")[0] for row in rows}
     window = (f"--starttime={since}", "--format=JobID,JobName")

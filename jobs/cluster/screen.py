@@ -11,7 +11,7 @@ from jobs.cluster.ledger import PlannedPoint
 from jobs.cluster.narrow import show_table
 from jobs.perf import claimed, perf_lines, ran_emulated, recipe_label, shown_ms
 from jobs.record import BenchmarkResult, Check, Outcome, Record, TensorError, Validation, asked
-from jobs.text import plain_text
+from jobs.text import joined, plain_text
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -218,9 +218,7 @@ def _availability(checks: Sequence[Check]) -> Table:
     made = table("Availability", "check", "answer", "reason")
     for check in checks:
         answer = {True: "yes", False: "no", None: "-"}[check.ok]
-        reason = harmless(check.reason)
-        if check.remedy:
-            reason = f"{reason}; {harmless(check.remedy)}" if reason else harmless(check.remedy)
+        reason = joined(harmless(check.reason), harmless(check.remedy))
         made.add_row(check.name, answer, reason)
     return made
 

@@ -13,6 +13,7 @@ from conf.choices import Backend
 from conf.schema import Point, Recipe
 from jobs.node.clock import Clock
 from jobs.node.outcome import RefusedError
+from jobs.text import joined
 from mxfp8_attention.capability import Check, Refusal
 from mxfp8_attention.capability_cudnn import REMEDY
 from mxfp8_attention.model import Case
@@ -72,7 +73,7 @@ def ask_attention(
         if check.refusal is None:
             continue
         if two_cudnns is not None:
-            reason = f"{check.reason}; cuDNN: {two_cudnns.reason}"
+            reason = joined(check.reason, f"cuDNN: {two_cudnns.reason}")
             check = Check(check.name, False, reason, REMEDY, refusal=Refusal.import_error)
         raise RefusedError(check)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 
 from jobs.record import Cause, Evidence, Outcome
-from jobs.text import masked
+from jobs.text import joined, masked
 from jobs.words import cause_of
 from mxfp8_attention.capability import Check, Refusal
 
@@ -55,9 +55,8 @@ def end_of_refusal(check: Check) -> End:
     reason = check.reason
     if check.refusal is Refusal.unsupported:
         return End(Outcome.UNSUPPORTED, reason)
-    remedy = f"; {check.remedy}" if check.remedy else ""
     cause = Cause.import_error if check.refusal is Refusal.import_error else Cause.launch_failed
-    return End(Outcome.ERROR, f"{check.name}: {reason}{remedy}", cause)
+    return End(Outcome.ERROR, joined(f"{check.name}: {reason}", check.remedy), cause)
 
 
 def end_of_exception(error: BaseException) -> End:

@@ -220,6 +220,19 @@ def test_the_last_record_of_a_point_counts(records: Path) -> None:
     assert read_records(records)["dsv3 bf16"].record.outcome is Outcome.FAILED
 
 
+def test_what_a_library_says_of_cudnn_ends_once_and_is_told_once(records: Path) -> None:
+    one = json.loads(records.read_text().splitlines()[0])
+    one |= {"name": "dsv2_lite bf16, cuDNN as found"}
+    check = {"name": "cuDNN", "ok": False, "reason": "two of them.", "remedy": "take one"}
+    one["record"]["capability"]["checks"] = [check]
+    one["record"] |= {"outcome": "ERROR", "reason": "cuDNN: two of them.; take one"}
+    with records.open("a") as handle:
+        handle.write(json.dumps(one) + "\n")
+    text = page(read_records(records), None)
+    told = "two of them. Remedy: take one. | ERROR: cuDNN, as said beside |"
+    assert f"| dsv2_lite bf16, cuDNN as found | {told}" in text
+
+
 def test_a_bar_in_a_reason_does_not_break_the_table() -> None:
     assert table(("a",), [("x | y",)]).splitlines()[-1] == "| x / y |"
 

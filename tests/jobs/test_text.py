@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from jobs.text import counted, masked, plain_text, shortened, whole
+from jobs.text import counted, joined, masked, plain_text, shortened, unstopped, whole
 
 
 @pytest.mark.parametrize(
@@ -58,6 +58,25 @@ def test_one_of_a_thing_is_no_plural(count: int, words: str) -> None:
     assert counted(count, "series", "series") == words.replace("jobs", "series").replace(
         "job", "series"
     )
+
+
+@pytest.mark.parametrize(
+    ("texts", "told"),
+    [
+        (("conflicting cuDNN.", "set CUDNN_HOME"), "conflicting cuDNN; set CUDNN_HOME"),
+        (("conflicting cuDNN", "set CUDNN_HOME."), "conflicting cuDNN; set CUDNN_HOME."),
+        (("", "a. b.\n", "", "c"), "a. b; c"),
+        (("and more...", "c"), "and more...; c"),
+        (("", ""), ""),
+        ((), ""),
+    ],
+)
+def test_sentences_become_one(texts: tuple[str, ...], told: str) -> None:
+    assert joined(*texts) == told
+
+
+def test_a_sentence_has_one_full_stop() -> None:
+    assert f"{unstopped(joined('a.', 'Remedy: b.', by='. '))}." == "a. Remedy: b."
 
 
 @pytest.mark.parametrize(

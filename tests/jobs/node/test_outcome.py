@@ -26,6 +26,11 @@ def test_a_refusing_check_gives_its_own_reason(
     assert ("take 9.21" in end.reason) == (outcome is Outcome.ERROR)
 
 
+def test_a_librarys_full_stop_does_not_end_the_reason() -> None:
+    check = Check("cuDNN", False, "two of them.", "take one", refusal=Refusal.import_error)
+    assert end_of_refusal(check).reason == "cuDNN: two of them; take one"
+
+
 def test_an_exceptions_reason_is_one_line_and_its_evidence_is_short() -> None:
     def deep(n: int) -> None:
         if n == 0:
