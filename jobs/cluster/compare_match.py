@@ -14,8 +14,9 @@ from jobs.cluster.compare_repeats import repeats
 from jobs.cluster.names import flat, without
 
 _SAME_INPUTS = ("name", "rope_kernel")  # how it is computed, not on what
-_MOST_SEARCHED = 60
+_MOST_SEARCHED = 100_000  # pairs: a second or so
 _MOST_DIFFERING = 6
+_MOST_SHOWN = 3
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class Unmatched:
     Attributes:
         point: The point.
         why: In one line.
-        keys: In what the nearest point of the other side was asked differently, if it is near.
+        keys: In what the nearest point of the other side was asked differently, if these are few.
     """
 
     point: CollectedPoint
@@ -106,8 +107,8 @@ def match(
     right = [point for point in asked_again if id(point) not in taken]
     return Matched(
         pairs,
-        [_unmatched(point, right, apart) for point in left],
-        [_unmatched(point, left, apart) for point in right],
+        _unmatched(left, asked_again, apart, ignore),
+        _unmatched(right, held, apart, ignore),
         len(first) + len(second) - sum(1 + len(runs[id(one)]) for one in (*held, *asked_again)),
     )
 
@@ -224,38 +225,57 @@ def _partner(
 
 
 def _unmatched(
-    point: CollectedPoint, others: Sequence[CollectedPoint], apart: dict[int, str]
-) -> Unmatched:
-    if id(point) in apart:
-        return Unmatched(point, apart[id(point)])
-    if not point.config:
-        return Unmatched(point, "what was asked is not known: the plan is damaged")
-    keys = _differing(point, others)
-    if not keys:
-        return Unmatched(point, "not asked on the other side")
-    shown = ", ".join(
-        f"{key} {mine} and {theirs}" for key, (mine, theirs) in list(keys.items())[:3]
-    )
-    more = f" and {len(keys) - 3} more" if len(keys) > 3 else ""
-    why = f"the nearest on the other side differs in {shown}{more}"
-    return Unmatched(point, why, tuple(keys))
+    points: Sequence[CollectedPoint],
+    others: Sequence[CollectedPoint],
+    apart: dict[int, str],
+    ignore: Sequence[str],
+) -> list[Unmatched]:
+    """Each point of one side without a partner, with what the nearest of `others` differs in."""
+    whole = [other for other in others if other.config and not other.partial]
+    if len(points) * len(whole) > _MOST_SEARCHED:
+        whole = []
+    asked = [(other, _leaves(other, ignore)) for other in whole]
+    found = []
+    for point in points:
+        why = apart.get(id(point), "")
+        if not why and not point.config:
+            why = "what was asked is not known: the plan is damaged"
+        known = (why, ()) if why else _differing(point, asked, ignore)
+        found.append(Unmatched(point, *known))
+    return found
 
 
 def _differing(
-    point: CollectedPoint, others: Sequence[CollectedPoint]
-) -> dict[str, tuple[object, object]]:
-    """In what the nearest point of the other side was asked differently, if it is near."""
-    if len(others) > _MOST_SEARCHED or point.partial:
-        return {}
-    mine = dict(flat(_complete(point.config)))
-    nearest: dict[str, tuple[object, object]] = {}
-    for other in others:
-        theirs = dict(flat(_complete(other.config)))
-        keys = {
-            key: (mine.get(key), theirs.get(key))
-            for key in mine | theirs
-            if mine.get(key) != theirs.get(key)
-        }
-        if not nearest or len(keys) < len(nearest):
-            nearest = keys
-    return nearest if len(nearest) <= _MOST_DIFFERING else {}
+    point: CollectedPoint,
+    asked: Sequence[tuple[CollectedPoint, dict[str, str]]],
+    ignore: Sequence[str],
+) -> tuple[str, tuple[str, ...]]:
+    """In what the nearest point of the other side was asked differently; keys only if few."""
+    nowhere = "not asked on the other side"
+    if point.partial or not asked:
+        return nowhere, ()
+    mine = _leaves(point, ignore)
+    words = mine.items()
+    other, theirs = min(asked, key=lambda one: len(words ^ one[1].items()))
+    keys = [key for key in mine | theirs if mine.get(key) != theirs.get(key)]
+    if not keys:
+        gpu = gpu_of(point)
+        return f"{nowhere} on {gpu}" if gpu else nowhere, ()
+    if len(keys) > _MOST_DIFFERING and not _is_akin(point, other):
+        return nowhere, ()
+    shown = ", ".join(f"{key} {mine.get(key)} and {theirs.get(key)}" for key in keys[:_MOST_SHOWN])
+    rest = len(keys) - _MOST_SHOWN
+    more = f" and {rest} more" if rest > 0 else ""
+    few = tuple(keys) if len(keys) <= _MOST_DIFFERING else ()
+    return f"the nearest on the other side differs in {shown}{more}", few
+
+
+def _leaves(point: CollectedPoint, ignore: Sequence[str]) -> dict[str, str]:
+    return {key: str(value) for key, value in flat(without(_complete(point.config), ignore))}
+
+
+def _is_akin(point: CollectedPoint, other: CollectedPoint) -> bool:
+    """Whether both are of one GPU or one shape."""
+    gpus = [gpu_of(one) or one.asked("gpu") for one in (point, other)]
+    shapes = [_complete(one.config).get("shape") for one in (point, other)]
+    return gpus[0] == gpus[1] or shapes[0] == shapes[1]

@@ -18,6 +18,7 @@ from jobs.cluster.compare_rows import (
     repeated_text,
     rows,
     sources,
+    too_wide,
 )
 from jobs.cluster.compare_sides import Side
 from jobs.cluster.compare_verdict import CONFIDENCE
@@ -46,6 +47,7 @@ def page(comparison: Comparison, place: Path | None = None) -> str:
         comparison=comparison,
         reports=[_report(side, place) for side in comparison.sides],
         ran=[_ran(side) for side in comparison.sides],
+        lead=_lead(comparison),
         headline=headline(comparison),
         rows=made,
         left_out=len(everything) - len(made),
@@ -61,9 +63,19 @@ def page(comparison: Comparison, place: Path | None = None) -> str:
         next_step=next_step(comparison),
         not_compared=not_compared(comparison),
         repeated_text=repeated_text,
-        sources=[*figures(comparison), *sources(comparison)],
+        sources=[*too_wide(comparison), *figures(comparison), *sources(comparison)],
         confidence=f"{100 * CONFIDENCE:.0f} %",
     )
+
+
+def _lead(comparison: Comparison) -> str:
+    if not comparison.points:
+        return "Nothing could be compared: no point of either side has a partner."
+    return {
+        0: "Nothing is worse.",
+        1: "There is a regression.",
+        3: "Nothing is worse for certain, but not everything is clear.",
+    }[comparison.exit_code]
 
 
 def _report(side: Side, place: Path | None) -> str | None:

@@ -131,6 +131,28 @@ def figures(comparison: Comparison) -> list[str]:
     return lines
 
 
+def too_wide(comparison: Comparison) -> list[str]:
+    """A line for what is UNCLEAR because its interval is wider than the threshold; or none."""
+    limit = math.log1p(comparison.rules.threshold)
+    wide = [
+        (math.log(one.ratio.high / one.ratio.low) / 2, one.metric, point.label, one.ratio)
+        for point in comparison.points
+        for one in point.judged
+        if one.verdict is Verdict.UNCLEAR and one.ratio and one.ratio.low < one.ratio.high
+    ]
+    wide = [found for found in wide if found[0] > limit]
+    if not wide:
+        return []
+    _, metric, label, widest = max(wide, key=lambda found: found[0])
+    which = ", ".join(dict.fromkeys(name for _, name, *_ in wide))
+    return [
+        f"UNCLEAR for its interval, wider than the threshold of ±{100 * math.expm1(limit):g} %: "
+        f"{counted(len(wide), 'metric')} ({which}); "
+        f"the widest is {_change(widest.low)} to {_change(widest.high)}, {metric} of {label}. "
+        "More blocks (benchmark.blocks) or more runs a side narrow it."
+    ]
+
+
 def repeated_text(count: int) -> str:
     """That points were left out for newer ones."""
     were = counted(count, "point was", "points were")

@@ -24,6 +24,7 @@ from jobs.cluster.compare_rows import (
     repeated_text,
     rows,
     sources,
+    too_wide,
 )
 from jobs.cluster.compare_verdict import SIDES
 from jobs.cluster.markdown import cell
@@ -70,7 +71,7 @@ def show(comparison: Comparison, out: Console, *, every: bool = False) -> None:
         out.print(f"All points: {shared}", markup=False)
     if not every and len(told) > _MOST_ROWS:
         out.print(f"... and {len(told) - _MOST_ROWS} more", markup=False)
-    for line in [*figures(comparison), *sources(comparison)]:
+    for line in [*too_wide(comparison), *figures(comparison), *sources(comparison)]:
         screen.say(out, screen.harmless(line))
     _show_differences(comparison, out)
     for side, unmatched in _sides(comparison):
@@ -187,7 +188,8 @@ def markdown(comparison: Comparison) -> str:
         ]
     if len(told) > _MOST_ROWS:
         lines += [f"... and {len(told) - _MOST_ROWS} more.", ""]
-    lines += [f"{cell(line)}\n" for line in [*figures(comparison), *sources(comparison)]]
+    under = [*too_wide(comparison), *figures(comparison), *sources(comparison)]
+    lines += [f"{cell(line)}\n" for line in under]
     if comparison.differences:
         lines += [f"| may explain it | {before} | {after} | points |", "|---|---|---|---|"]
         lines += [

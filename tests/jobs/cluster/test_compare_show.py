@@ -14,7 +14,7 @@ from rich.console import Console
 
 from jobs.cluster import history_show
 from jobs.cluster.collect_points import Collection
-from jobs.cluster.compare import Comparison, compare
+from jobs.cluster.compare import Comparison, Rules, compare
 from jobs.cluster.compare_page import page
 from jobs.cluster.compare_rows import headline, rows
 from jobs.cluster.compare_show import markdown, show, write_comparisons
@@ -134,7 +134,49 @@ def test_points_without_a_partner_for_one_reason_are_one_line() -> None:
     assert markdown(found).count("- only in the first: 3 points: ") == 1
     assert step.replace("'", "&#39;") in page(found)
     (other,) = compare([run(lengths=tuple(range(n, n + 61))) for n in (1024, 2048)])
-    assert "only in the second: 61 points: not asked on the other side: " in printed(other)
+    assert "only in the second: 41 more reasons" in printed(other)
+    assert page(other).count("differs in shape.seq_len") == 2 * 61
+
+
+def test_the_nearest_of_one_gpu_is_told_however_much_it_differs() -> None:
+    first, second = run(), run("second", lengths=(2048,), recipe="bf16")
+    (point,) = second.points
+    point.config["shape"] |= {"hidden": 512, "num_heads": 4, "seed": 7, "batch": 3, "bias": True}
+    for key in ("blocks", "iterations_per_block", "budget_s"):
+        point.config["benchmark"][key] += 1
+    (found,) = compare([first, second])
+    (alone,) = found.only_second
+    assert alone.why.startswith("the nearest on the other side differs in shape.batch 3 and 1")
+    assert alone.why.endswith(" more")
+    assert not alone.keys  # too many to let differ
+
+
+def test_a_matched_point_is_the_nearest_too() -> None:
+    (found,) = compare([run(lengths=(2048,)), run("second", lengths=(2048, 4096))])
+    (alone,) = found.only_second
+    assert alone.why == "the nearest on the other side differs in shape.seq_len 4096 and 2048"
+
+
+def test_the_page_lists_every_point_without_a_partner() -> None:
+    lengths = tuple(range(1024, 1324))
+    (found,) = compare([run(), run("second", lengths=lengths)])
+    text = page(found)
+    assert all(f"s={length} " in text for length in lengths)
+    assert "Nothing could be compared" in text
+    hidden = '<section id="metrics" aria-labelledby="metrics-title" hidden>'
+    assert hidden in text
+    assert hidden not in page(slower())
+    assert "Nothing could be compared" not in page(slower())
+
+
+def test_intervals_wider_than_the_threshold_are_told_with_what_narrows_them() -> None:
+    (wide,) = compare([run(seed=1), run("second", seed=50)], Rules(threshold=0.001))
+    for text in (printed(wide), page(wide), markdown(wide)):
+        assert "wider than the threshold of ±0.1 %: " in text
+        assert "More blocks (benchmark.blocks) or more runs a side" in text.replace(
+            "\n", " "
+        ).replace("\\", "")
+    assert "wider than the threshold" not in printed(slower())
 
 
 def test_the_review_block_is_a_table_of_what_is_not_the_same() -> None:
