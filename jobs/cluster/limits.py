@@ -118,6 +118,9 @@ class ClusterLimits:
         return next((part for part in self.partitions.values() if part.default), None)
 
 
+_REMEDY = "do this where `sinfo` answers, on a login node of the cluster"
+
+
 def ask_limits(user: str | None = None) -> ClusterLimits:
     """Asks the cluster for its limits, all commands at the same time.
 
@@ -143,7 +146,9 @@ def ask_limits(user: str | None = None) -> ClusterLimits:
         config, partitions, nodes, assoc, qos = pool.map(call, commands)
     for answer in (config, partitions, nodes):
         if answer.error:
-            raise SubmissionError(f"the cluster cannot be asked for its limits: {answer.error}")
+            raise SubmissionError(
+                f"the cluster cannot be asked for its limits: {answer.error}; {_REMEDY}"
+            )
     return parse_limits(config.out, partitions.out, nodes.out, assoc, qos)
 
 

@@ -27,7 +27,9 @@ from jobs.cluster.verb_points import run_here, start
 from jobs.cluster.verb_status import look, named, selected, show_next
 from jobs.errors import SubmissionError, UsageError
 from jobs.files import clear_parts
+from jobs.text import counted
 
+_NAMED = 10
 GOOD = frozenset({"PASSED", "FAILED", "UNSUPPORTED"})
 
 
@@ -39,7 +41,8 @@ def resume(config: Resume, call: Call) -> int:
         call: One sweep, or jobs or points of one; none: the newest sweep.
 
     Returns:
-        0 when all was submitted or nothing was left; with `wait`, by the outcomes.
+        0 when all was submitted or nothing was left, 1 if a part was refused, 3 if jobs still end
+        whose points may then have to be submitted; with `wait`, by the outcomes.
     """
     selections = selected(config, call)
     folders = {one.folder.resolve() for one in selections}
@@ -50,9 +53,9 @@ def resume(config: Resume, call: Call) -> int:
     _show_changed_code(ledger, out)
     if ledger.info().scheduler == Scheduler.local.name:
         return _resume_here(ledger, selections, config, call)
-    refused = _submit_rest(ledger, selections, call, out, waits=config.wait)
+    code = _submit_rest(ledger, selections, call, out, waits=config.wait)
     if not config.wait:
-        return 1 if refused else 0
+        return code
     ids = named(selections, call)
     seen = follow(selections, ids, out)
     show_next(seen, ids, out)
@@ -61,7 +64,7 @@ def resume(config: Resume, call: Call) -> int:
 
 def _submit_rest(
     ledger: Ledger, selections: Sequence[Selection], call: Call, out: Console, *, waits: bool
-) -> bool:
+) -> int:
     limits = ask_limits()
     with submitting(ledger) as lock, cut_short_told(ledger, call.places, new=False):
         clear_parts(ledger.root)
@@ -74,16 +77,44 @@ def _submit_rest(
         if any("squeue does not answer" in note for note in seen.notes):
             raise SubmissionError(f"nothing is submitted while that is so: {seen.notes[0]}")
         rest = [row.planned for row in seen.rows if needs_run(row)]
+        ending = _show_ending(seen.rows, out)
         if not rest:
-            screen.say(
-                out,
-                f"Nothing to submit of {ledger.sweep_id}: every point has a good record or a job "
-                "on its way.",
-            )
-            return False
+            screen.say(out, f"Nothing to submit of {ledger.sweep_id}: {_standing(seen.rows)}.")
+            return ending
         done = submit_batches(ledger, make_batches(rest, limits), limits, lock)
     show_submitted(ledger, done, call.places, out, waits=waits)
-    return any(one.job_id is None for one in done)
+    return 1 if any(one.job_id is None for one in done) else ending
+
+
+def _show_ending(rows: Sequence[Row], out: Console) -> int:
+    """Names the jobs that are ending and may leave points to submit; 3 if there are any."""
+    jobs = list(
+        dict.fromkeys(
+            row.task.job_id
+            for row in rows
+            if row.under_way and row.task is not None and row.task.state == "COMPLETING"
+        )
+    )
+    if not jobs:
+        return 0
+    more = f" and {len(jobs) - _NAMED} more" if len(jobs) > _NAMED else ""
+    screen.say(
+        out,
+        f"Still ending (COMPLETING): {counted(len(jobs), 'job')}, "
+        f"{', '.join(jobs[:_NAMED])}{more}; resume again once they have ended",
+        style="yellow",
+    )
+    return 3
+
+
+def _standing(rows: Sequence[Row]) -> str:
+    good = sum(row.finished for row in rows)
+    waiting = len(rows) - good
+    words = (
+        f"{counted(good, 'point has', 'points have')} a good record" if good else "",
+        f"{counted(waiting, 'point has', 'points have')} a job on its way" if waiting else "",
+    )
+    return ", ".join(filter(None, words))
 
 
 def needs_run(row: Row) -> bool:

@@ -6,9 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from jobs.cluster import verb_resume, verb_status
+from jobs.cluster.limits import ClusterLimits
+from jobs.cluster.states import Knowledge, TaskState
 from tests.cluster import stand_in_node as node
 from tests.cluster.launching import FAST, install_stand_in
 from tests.fake_node import install
+from tests.jobs.cluster.fake_ledger import FakeSweep
 from tests.launcher import Launcher
 
 
@@ -89,3 +93,39 @@ def test_a_plan_that_lost_points_is_told_and_never_ends_with_0(
     assert resumed.code == 3
     said = "damaged: plan.jsonl: plans 1 point, but sweep.json says points: 2"
     assert said in resumed.out.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("states", "code", "told"),
+    [
+        (
+            ("COMPLETING", "COMPLETING"),
+            3,
+            "Still ending (COMPLETING): 2 jobs, 14_0, 14_1; resume again once they have ended",
+        ),
+        (
+            ("COMPLETING", "PENDING"),
+            3,
+            "Still ending (COMPLETING): 1 job, 14_0; resume again once they have ended",
+        ),
+        (("RUNNING", "PENDING"), 0, ""),
+    ],
+)
+def test_a_job_that_still_ends_is_named_and_never_ends_with_0(
+    launcher: Launcher,
+    monkeypatch: pytest.MonkeyPatch,
+    states: tuple[str, ...],
+    code: int,
+    told: str,
+) -> None:
+    sweep = FakeSweep.plan(launcher.runs_dir, [{}, {}])
+    sweep.submit("14", list(sweep.points))
+    tasks = {f"14_{i}": TaskState(f"14_{i}", "1", state) for i, state in enumerate(states)}
+    limits = ClusterLimits("site", "24.11", 1001, 10_000)
+    monkeypatch.setattr(verb_resume, "ask_limits", lambda: limits)
+    monkeypatch.setattr(verb_status, "whom", lambda: lambda ids: Knowledge(tasks))
+    result = launcher("resume", sweep.ledger.sweep_id)
+    assert (result.code, result.err) == (code, ""), result
+    *before, last = result.out.splitlines()
+    assert last == f"Nothing to submit of {sweep.ledger.sweep_id}: 2 points have a job on its way."
+    assert [line for line in before if not line.startswith("Note: ")] == ([told] if told else [])
