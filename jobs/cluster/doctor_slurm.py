@@ -21,22 +21,31 @@ from jobs.cluster.plan import make_plan
 from jobs.cluster.survey import Survey
 from jobs.cluster.verb_status import show_next
 from jobs.cluster.verb_submit import submit
+from jobs.errors import SubmissionError
 from jobs.text import counted
 
 
-def doctor_slurm(config: Run, call: Call, out: Console) -> int:
+def limits_or_reason() -> ClusterLimits | str:
+    """What the cluster allows, or why it does not say, with the remedy."""
+    with nothing_started_told():
+        try:
+            return ask_limits()
+        except SubmissionError as error:
+            return str(error)
+
+
+def doctor_slurm(config: Run, call: Call, limits: ClusterLimits, out: Console) -> int:
     """Shows what a cluster allows and has, then what one of its nodes can do.
 
     Args:
         config: A probe; without a GPU named in the command, the first that the cluster has.
         call: The command.
+        limits: What the cluster answered.
         out: Where it is shown.
 
     Returns:
         0 when it did its work, whatever it found; 1 if the probe ended as an ERROR.
     """
-    with nothing_started_told():
-        limits = ask_limits()
     show_limits(limits, out)
     if not any(word.startswith(("gpu=", "gpu.")) for word in call.overrides):
         config = _with_a_gpu(config, limits)

@@ -14,6 +14,7 @@ from conf.verbs import Run
 from jobs.cluster import screen
 from jobs.cluster.ask import Ask
 from jobs.cluster.command_line import Call, pasted
+from jobs.cluster.doctor_slurm import doctor_slurm, limits_or_reason
 from jobs.cluster.interrupts import nothing_started_told
 from jobs.cluster.local import has_sbatch, run_plan
 from jobs.cluster.lock import submitting
@@ -39,15 +40,18 @@ def doctor(asks: Sequence[Ask], call: Call) -> int:
         config = _whatever_is_here(config)
     with nothing_started_told():
         made = make_plan([Ask(config, asks[0].choices)])
+    slurm = config.cluster.scheduler is Scheduler.slurm
+    answered = limits_or_reason() if slurm else None
     out = screen.console()
     login = screen.table("Login side", "what", "answer")
-    for name, answer in _login(config):
+    for name, answer in _login(config, answered if isinstance(answered, str) else None):
         login.add_row(name, answer)
     show_table(out, login)
-    if config.cluster.scheduler is Scheduler.slurm:
-        from jobs.cluster.doctor_slurm import doctor_slurm
-
-        return doctor_slurm(config, call, out)
+    if isinstance(answered, str):
+        screen.say(out, "No node was asked: nothing was submitted.", style="yellow")
+        return 0
+    if answered is not None:
+        return doctor_slurm(config, call, answered, out)
     with nothing_started_told():
         ledger = new_ledger(config)
         write_ledger(made, ledger, verb=call.verb, command=call.command)
@@ -69,7 +73,7 @@ def _whatever_is_here(config: Run) -> Run:
     return config
 
 
-def _login(config: Run) -> list[tuple[str, str]]:
+def _login(config: Run, silent: str | None) -> list[tuple[str, str]]:
     source = source_of()
     commit = source.commit or "no git checkout"
     free_gib = shutil.disk_usage(CHECKOUT).free / 2**30
@@ -79,6 +83,12 @@ def _login(config: Run) -> list[tuple[str, str]]:
         ("commit", f"{commit}{' (dirty)' if source.dirty else ''}"),
         ("runs_dir", str(runs_dir(config))),
         ("free disk", f"{free_gib:.0f} GiB"),
-        ("SLURM", "sbatch is here" if has_sbatch() else "no sbatch here: only cluster=local"),
+        ("SLURM", _slurm(silent)),
         ("cluster", f"{config.cluster.name} ({config.cluster.scheduler.name})"),
     ]
+
+
+def _slurm(silent: str | None) -> str:
+    if silent is not None:
+        return f"{'sbatch is here, but' if has_sbatch() else 'no sbatch here:'} {silent}"
+    return "sbatch is here" if has_sbatch() else "no sbatch here: only cluster=local"

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from jobs.cluster import screen
+from jobs.cluster import limits, screen, verb_doctor
+from jobs.cluster.commands import Answer
 from jobs.cluster.doctor_slurm import show_limits
 from jobs.cluster.limits import Association, ClusterLimits
 from jobs.record import Outcome
@@ -56,3 +57,19 @@ def test_a_limit_of_one_is_no_plural(capsys: pytest.CaptureFixture[str]) -> None
     assert "at most 1 submitted, at most 2 running, at most 1 minute each" in (
         capsys.readouterr().out
     )
+
+
+@pytest.mark.parametrize("installed", [True, False])
+def test_a_cluster_that_does_not_answer_is_an_answer_with_a_remedy(
+    launcher: Launcher, monkeypatch: pytest.MonkeyPatch, installed: bool
+) -> None:
+    answer = Answer("", "sinfo: no controller")
+    monkeypatch.setattr(limits, "call", lambda command: answer)
+    monkeypatch.setattr(verb_doctor, "has_sbatch", lambda: installed)
+    result = launcher("doctor", "cluster=dlcluster")
+    assert (result.code, result.err) == (0, "")
+    shown = " ".join(result.out.split())
+    assert ("sbatch is here, but" if installed else "no sbatch here:") in shown
+    assert "sinfo: no controller; do this where `sinfo` answers" in shown
+    assert result.out.splitlines()[-1] == "No node was asked: nothing was submitted."
+    assert not launcher.runs_dir.exists()
