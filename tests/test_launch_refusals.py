@@ -246,3 +246,31 @@ def test_what_a_refusal_says_to_add_can_be_added(launcher: Launcher) -> None:
     added = launcher("cluster.env.A=1").refusal().rpartition(" ")[2]
     shown = launcher("sweep", added, "--cfg", "job", "--package", "cluster.env")
     assert (shown.code, shown.out.splitlines()[-1]) == (0, "A: '1'")
+
+
+def test_a_file_that_holds_no_records_is_told_what_is_read(launcher: Launcher) -> None:
+    (launcher.cwd / "notes.md").write_text("no record")
+    assert (
+        launcher("collect", "notes.md")
+        .refusal()
+        .startswith(
+            "'notes.md' must be a verb, an id or key=value, got none of them; "
+            "a folder or file is named with a slash: ./notes.md"
+        )
+    )
+    assert (
+        launcher("collect", "./notes.md")
+        .refusal()
+        .startswith(
+            "./notes.md must be a folder or a file of records, one a line, whose name ends"
+        )
+    )
+
+
+def test_a_sweep_that_is_not_there_is_told_with_the_nearest(launcher: Launcher) -> None:
+    assert launcher("status", "s-nope").refusal() == f"no sweep s-nope in {launcher.runs_dir}"
+    name = "s-20260301-101500-1a2b3c"
+    (launcher.runs_dir / name).mkdir(parents=True)
+    (launcher.runs_dir / name / "sweep.json").write_text("{}")
+    told = launcher("status", name[:-1] + "d").refusal()
+    assert told.endswith(f"; did you mean {name}?")

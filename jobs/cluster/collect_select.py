@@ -19,6 +19,7 @@ from jobs.cluster.ids import (
     parse_target,
 )
 from jobs.cluster.ledger import Ledger, latest, sweeps
+from jobs.cluster.suggest import nearest
 from jobs.errors import LedgerError, UsageError
 from jobs.files import MAX_TABLE_BYTES, read_bounded
 from jobs.text import whole
@@ -71,6 +72,11 @@ def select(words: list[str], runs_dir: Path) -> list[Selection]:
 def _find(target: Target, word: str, runs_dir: Path) -> Selection:
     if isinstance(target, FolderTarget):
         if not target.folder.is_dir():
+            if target.folder.exists():
+                raise UsageError(
+                    f"{word} must be a folder or a file of records, one a line, whose name ends "
+                    "in .jsonl, got another file; `compare` also takes published figures in .json"
+                )
             raise UsageError(f"folder must exist, got {word}")
         _refuse_many(target.folder, word)
         return Selection(target.folder)
@@ -82,7 +88,9 @@ def _find(target: Target, word: str, runs_dir: Path) -> Selection:
     if isinstance(target, SweepTarget):
         folder = runs_dir / target.sweep_id
         if not folder.is_dir():
-            raise UsageError(f"sweep must be one of {runs_dir}, got {word}")
+            meant = nearest(word, [ledger.root.name for ledger in sweeps(runs_dir)])
+            hint = f"; did you mean {meant}?" if meant else ""
+            raise UsageError(f"no sweep {word} in {runs_dir}{hint}")
         return Selection(folder)
     for ledger in reversed(sweeps(runs_dir)):
         if _may_hold(ledger, target):

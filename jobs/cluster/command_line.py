@@ -208,6 +208,8 @@ def _unknown(word: str, rest: Sequence[str], verb: str, verbs: Mapping[str, bool
     meant = meant or override_meant(word, _value(rest), kind_of(verb))
     meant = meant or nearest(word, known)
     hint = f"; did you mean {meant}?" if meant else ""
+    if word and verbs[verb] and os.path.exists(word):
+        hint = f"; a folder or file is named with a slash: ./{word}"
     return (
         f"{word!r} must be a verb, an id or key=value, got none of them{hint}; "
         f"verbs: {', '.join(verbs)}"

@@ -299,7 +299,8 @@ def latest(runs_dir: Path) -> Ledger:
                 return ledger
         except LedgerError:
             return ledger  # damaged: whoever reads it says so
-    raise LedgerError(f"no sweep in {runs_dir} yet; start one: python launch.py sweep")
+    there = " yet" if runs_dir.is_dir() else ", a folder that does not exist"
+    raise LedgerError(f"no sweep in {runs_dir}{there}; start one: python launch.py sweep")
 
 
 def _rows(path: Path, kind: type[_Row], *, strict: bool) -> Iterator[_Row]:

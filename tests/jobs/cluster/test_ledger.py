@@ -119,6 +119,8 @@ def test_a_sweep_counts_once_its_plan_is_whole(
     assert sweeps(tmp_path) == []
     with pytest.raises(LedgerError, match=r"^no sweep in .* yet; start one: python launch.py"):
         latest(tmp_path)
+    with pytest.raises(LedgerError, match=r"^no sweep in .*none, a folder that does not exist; "):
+        latest(tmp_path / "none")
 
 
 def test_the_newest_sweep_is_the_latest_and_other_folders_are_left_alone(tmp_path: Path) -> None:
