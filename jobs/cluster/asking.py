@@ -161,13 +161,22 @@ def open_tasks(sweep: FoundSweep, point_ids: Iterable[str]) -> list[str]:
         sweep: As it was read.
         point_ids: The points that are meant.
     """
-    found = (
-        task
-        for point_id in point_ids
-        for task in sweep.tasks.get(point_id, [])[-1:]
-        if task.job_id.isdecimal() and may_change(sweep, point_id, task)
-    )
-    return list(dict.fromkeys(map(str, found)))
+    found: dict[str, None] = {}
+    for point_id in point_ids:
+        tasks = sweep.tasks.get(point_id, [])[-1:]
+        named = [str(task) for task in tasks if may_change(sweep, point_id, task)]
+        for name in named if tasks else _begun(sweep, point_id):
+            if name.partition("_")[0].isdecimal():
+                found[name] = None
+    return list(found)
+
+
+def _begun(sweep: FoundSweep, point_id: str) -> list[str]:
+    """The job that began a point, where its submission was never written down."""
+    for attempt in sweep.attempts.get(point_id, [])[-1:]:
+        if attempt.record is None and attempt.started is not None:
+            return [attempt.started.identity.job_id or ""]
+    return []
 
 
 def may_change(sweep: FoundSweep, point_id: str, task: Task | None) -> bool:

@@ -36,7 +36,8 @@ def cancel(config: Cancel, call: Call) -> int:
     selections = selected(config, call)
     seen = look(selections)
     whole = [Ledger(one.folder) for one in selections if one.target is None]
-    jobs = [*_jobs(seen), *_unnoted(whole)]
+    # A job that has begun is known by what it left, even where its id was never written down.
+    jobs = list(dict.fromkeys([*_jobs(seen), *_unnoted(whole)]))
     out = screen.console()
     if not jobs:
         screen.say(out, "Nothing to cancel: every job has ended.")

@@ -97,6 +97,7 @@ def test_a_job_whose_id_was_never_written_down_is_cancelled_too(
     (line,) = ledger.jobs()
     ledger.jobs_jsonl.unlink()  # as if the process had died right after its sbatch
     next_number(ledger)  # and a submission that was never sent
+    slurm_user.cluster.wait(lambda: attempts_of(ledger, 1), "a running point")
     done = slurm_launcher("cancel", "latest", "yes=true")
     assert "Cancelled 2 jobs;" in done.out
     slurm_user.cluster.wait_jobs(line.job_id)
