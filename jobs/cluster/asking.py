@@ -144,9 +144,9 @@ def read_again(sweep: FoundSweep, states: Mapping[str, TaskState]) -> FoundSweep
     """
     under_way = RUNNING | WAITING
     lacking = {
-        str(tasks[-1])
-        for point_id, tasks in sweep.tasks.items()
-        if tasks and not any(one.record for one in sweep.attempts.get(point_id, [])[-1:])
+        _job_of(sweep, point_id)
+        for point_id in sweep.tasks.keys() | sweep.attempts.keys()
+        if not any(one.record for one in sweep.attempts.get(point_id, [])[-1:])
     }
     if not any(states[name].state not in under_way for name in lacking & states.keys()):
         return sweep
@@ -163,20 +163,24 @@ def open_tasks(sweep: FoundSweep, point_ids: Iterable[str]) -> list[str]:
     """
     found: dict[str, None] = {}
     for point_id in point_ids:
-        tasks = sweep.tasks.get(point_id, [])[-1:]
-        named = [str(task) for task in tasks if may_change(sweep, point_id, task)]
-        for name in named if tasks else _begun(sweep, point_id):
-            if name.partition("_")[0].isdecimal():
-                found[name] = None
+        task = next(reversed(sweep.tasks.get(point_id, [])), None)
+        name = _job_of(sweep, point_id)
+        if name.partition("_")[0].isdecimal() and may_change(sweep, point_id, task):
+            found[name] = None
     return list(found)
 
 
-def _begun(sweep: FoundSweep, point_id: str) -> list[str]:
-    """The job that began a point, where its submission was never written down."""
+def _job_of(sweep: FoundSweep, point_id: str) -> str:
+    """The job that a point was submitted in last, as people type it; empty where there is none.
+
+    Where the submission was never written down, the job that began the point without a record.
+    """
+    for task in sweep.tasks.get(point_id, [])[-1:]:
+        return str(task)
     for attempt in sweep.attempts.get(point_id, [])[-1:]:
         if attempt.record is None and attempt.started is not None:
-            return [attempt.started.identity.job_id or ""]
-    return []
+            return attempt.started.identity.job_id or ""
+    return ""
 
 
 def may_change(sweep: FoundSweep, point_id: str, task: Task | None) -> bool:

@@ -144,6 +144,24 @@ def test_a_job_that_nobody_knows_is_lost(tmp_path: Path) -> None:
     assert "squeue knows no job 14_2" in seen.rows[2].point.reason
 
 
+def test_a_job_that_was_never_written_down_may_end_as_it_is_asked_for(tmp_path: Path) -> None:
+    sweep = Sweep(tmp_path)
+    sweep.ledger.jobs_jsonl.unlink()
+    attempt = new_attempt(sweep.ledger.point_folder("14", "p-0"))
+    identity = Identity(point_id="p-0", job_id="14_0")
+    started = Started(identity=identity, host="n7", pid=1, started_at=now())
+    write_whole(attempt / "started.json", to_json(started))
+
+    def ends(job_ids: Iterable[str]) -> Knowledge:
+        assert list(job_ids) == ["14_0"]
+        record = Record(identity=identity, config={}, outcome=Outcome.PASSED, duration_s=3.0)
+        write_whole(attempt / "record.json", to_json(record))
+        return knows(t0="COMPLETED")
+
+    seen = survey([Selection(sweep.ledger.root)], ends, lambda: 1000.0)
+    assert seen.rows[0].point.state == "PASSED"
+
+
 def test_a_task_that_was_cancelled_as_it_waited_never_becomes_a_lost_one(tmp_path: Path) -> None:
     sweep = Sweep(tmp_path)
     sweep.answer = knows(t0="RUNNING", t1="PENDING")
