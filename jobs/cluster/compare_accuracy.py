@@ -54,15 +54,18 @@ def judge_accuracy(
             judged.append(_verdict(f"{name}, worst head", *pair, limit))
     if other_inputs:
         judged = [_of_other_inputs(one, other_inputs) for one in judged]
-    own = {f"error of {name}": _own_error(first, second, name) for name in before}
+    own = _own_errors(first, second)
     return [_with_note(one, own.get(one.metric, "")) for one in judged]
 
 
-def _own_error(first: Record, second: Record, tensor: str) -> str:
-    """What BF16 loses of a tensor by itself, in both records; nothing where one does not say."""
-    found = [_errors(record, "bf16").get(tensor) for record in (first, second)]
-    values = [error.rel_l2 for error in found if error is not None]
-    return f"BF16's own: {values[0]:.2g} to {values[1]:.2g}" if len(values) == 2 else ""
+def _own_errors(first: Record, second: Record) -> dict[str, str]:
+    """What BF16 loses of each tensor by itself, by metric; none where one record does not say."""
+    before, after = _errors(first, "bf16"), _errors(second, "bf16")
+    return {
+        f"error of {name}": f"BF16's own: {old.rel_l2:.2g} to {after[name].rel_l2:.2g}"
+        for name, old in before.items()
+        if name in after
+    }
 
 
 def _with_note(one: Judged, words: str) -> Judged:
