@@ -32,10 +32,10 @@ test: $(VENV)/.test
 	$(PYTEST) -m "not gpu and not te and not slow_fault" $(ARGS)
 
 faults: $(VENV)/.test
-	$(PYTEST) -m "not gpu and not te" tests/faults tests/benchmarks/test_soak.py $(ARGS)
+	$(PYTEST) -m "not gpu and not te" tests/faults tests/soak/test_soak.py $(ARGS)
 
 fuzz: $(VENV)/.test
-	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.fuzz minutes=10 $(ARGS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz minutes=10 $(ARGS)
 
 check: $(VENV)/.test
 	$(BIN)/ruff check .
@@ -46,7 +46,7 @@ format: $(VENV)/.test
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# Not the GPU's: those are `python -m benchmarks.rope`, `.harness` and `.gpu_results`, on a GPU machine.
+# Not the GPU's: those are `python -m tools.gpu.rope`, `.harness` and `.gpu_results`, on a GPU machine.
 benchmarks: $(VENV)/.test
 	$(BIN)/python -m benchmarks.login
 	$(BIN)/python -m benchmarks.collect

@@ -17,12 +17,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from jobs.cluster.ask import Ask
-from jobs.cluster.command_line import Call, CommandLine, as_typed, parse, pasted
-from jobs.cluster.completion import FLAG_NAMES, completion, spell_choices, without_groups
-from jobs.cluster.interrupts import nothing_started_told
 from jobs.errors import JobError, UsageError
-from jobs.text import plain_text, shortened
+from jobs.sweeps.request import Ask
+from jobs.terminal.interrupts import nothing_started_told
+from jobs.text import plain_text, shell_quoted, shortened
+from jobs.verbs.command_line import Call, CommandLine, as_typed, parse
+from jobs.verbs.completion import FLAG_NAMES, completion, spell_choices, without_groups
 
 CONFIG_PATH = str(Path(__file__).resolve().parent / "conf")
 USAGE_ERROR = 2
@@ -55,19 +55,19 @@ class Verb:
 
 
 VERBS = {
-    "run": Verb("jobs.cluster.verb_points:run", points=True),
-    "plan": Verb("jobs.cluster.verb_points:plan", many=True, points=True),
-    "sweep": Verb("jobs.cluster.verb_points:sweep", many=True, points=True),
-    "status": Verb("jobs.cluster.verb_status:status", takes_ids=True),
-    "logs": Verb("jobs.cluster.verb_status:logs", takes_ids=True),
-    "cancel": Verb("jobs.cluster.verb_cancel:cancel", takes_ids=True),
-    "resume": Verb("jobs.cluster.verb_resume:resume", takes_ids=True),
-    "repro": Verb("jobs.cluster.verb_resume:repro", takes_ids=True),
-    "collect": Verb("jobs.cluster.verb_collect:collect", takes_ids=True),
-    "compare": Verb("jobs.cluster.verb_compare:compare", takes_ids=True),
-    "baseline": Verb("jobs.cluster.verb_compare:baseline", takes_ids=True),
-    "history": Verb("jobs.cluster.verb_compare:history", takes_ids=True),
-    "doctor": Verb("jobs.cluster.verb_doctor:doctor", points=True),
+    "run": Verb("jobs.verbs.run:run", points=True),
+    "plan": Verb("jobs.verbs.run:plan", many=True, points=True),
+    "sweep": Verb("jobs.verbs.run:sweep", many=True, points=True),
+    "status": Verb("jobs.verbs.status:status", takes_ids=True),
+    "logs": Verb("jobs.verbs.status:logs", takes_ids=True),
+    "cancel": Verb("jobs.verbs.cancel:cancel", takes_ids=True),
+    "resume": Verb("jobs.verbs.resume:resume", takes_ids=True),
+    "repro": Verb("jobs.verbs.resume:repro", takes_ids=True),
+    "collect": Verb("jobs.verbs.collect:collect", takes_ids=True),
+    "compare": Verb("jobs.verbs.compare:compare", takes_ids=True),
+    "baseline": Verb("jobs.verbs.compare:baseline", takes_ids=True),
+    "history": Verb("jobs.verbs.compare:history", takes_ids=True),
+    "doctor": Verb("jobs.verbs.doctor:doctor", points=True),
 }
 
 
@@ -115,7 +115,9 @@ def _tell(why: str) -> None:
 
 def _not_installed(package: str) -> str:
     own = Path(__file__).resolve().parent / ".venv" / "bin" / "python"
-    remedy = f"use {pasted(own)}" if own.exists() else "run `make run` once, which sets up .venv"
+    remedy = (
+        f"use {shell_quoted(own)}" if own.exists() else "run `make run` once, which sets up .venv"
+    )
     return f"{package} is not installed for {sys.executable}; {remedy}"
 
 

@@ -17,9 +17,9 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from jobs.cluster.collect import collect
-from jobs.cluster.report import write_report
-from tests.jobs.cluster.demo_ledger import demo_sweep
+from jobs.collect.gather import collect
+from jobs.report.report import write_report
+from tests.builders.demo_ledger import demo_sweep
 
 LIMITS = {"collect_s": 5.0, "report_s": 10.0, "again_s": 5.0, "peak_mb": 500.0}
 _POINTS_A_COPY = 40
@@ -66,11 +66,11 @@ def gather(folder: Path) -> dict[str, float]:
     """
     runs, results = folder / "runs", folder / "results"
     start, cpu = time.perf_counter(), time.process_time()
-    collection = collect(["latest"], runs, results, report=False)
+    collection = collect(["latest"], runs, results)
     collected, cpu_collected = time.perf_counter(), time.process_time()
     page = write_report(collection)
     reported, cpu_reported = time.perf_counter(), time.process_time()
-    collect(["latest"], runs, results, report=False)
+    collect(["latest"], runs, results)
     again = time.perf_counter()
     return {
         "points": len(collection.points),

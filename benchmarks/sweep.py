@@ -21,8 +21,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.cluster.launching import ROOT, SlurmUser
-from tests.cluster.slurm import SlurmCluster
+from tests.slurm_cluster.launching import ROOT, SlurmUser
+from tests.slurm_cluster.slurm import SlurmCluster
 
 LEAST_RATIO = 5.0
 LIMITS_S = {"after_last_sbatch_s": 3.0, "status_s": 1.0}

@@ -26,6 +26,9 @@ Number = Annotated[
 ]
 
 
+DIRECTIONS = ("fprop", "bprop")
+
+
 class Outcome(Enum):
     """How an attempt ended; UNSUPPORTED is never a pass."""
 

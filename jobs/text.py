@@ -6,6 +6,7 @@ The standard library alone: the node uses it too.
 from __future__ import annotations
 
 import re
+import shlex
 
 _ESCAPES = re.compile(
     r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_].*?(?:\x1b\\|\x07|$)|[@-_])|\x9b[0-?]*[ -/]*[@-~]"
@@ -125,3 +126,8 @@ def joined(*texts: str, by: str = "; ") -> str:
 def counted(count: int, one: str, many: str | None = None) -> str:
     """A count with its noun: `1 point`, `2 points`; `many` where the plural is no mere s."""
     return f"{count} {one if count == 1 else many or one + 's'}"
+
+
+def shell_quoted(path: object) -> str:
+    """A path as it is printed where it will be shell_quoted: as one word of a shell."""
+    return shlex.quote(str(path))

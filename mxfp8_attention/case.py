@@ -15,7 +15,7 @@ from torch import Tensor
 from conf.choices import AttnMask, Projection, QkvFormat, RopeTable
 from conf.schema import Shape
 from mxfp8_attention.flops import projection_widths
-from mxfp8_attention.rope import RopeTables, YarnParameters, rope_tables, softmax_scale
+from mxfp8_attention.rope.mla import RopeTables, YarnParameters, rope_tables, softmax_scale
 
 
 @dataclass(frozen=True)

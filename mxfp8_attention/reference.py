@@ -16,8 +16,8 @@ from torch.nn import functional
 
 from conf.choices import Projection
 from mxfp8_attention.head_pieces import head_pieces, to_NSD, to_SBHD
+from mxfp8_attention.layer import NORM_EPS, Case, Path
 from mxfp8_attention.matmul_precision import matmul_precision
-from mxfp8_attention.model import NORM_EPS, Case, Path
 
 # Scores, probabilities, and in backward their gradients with autograd's own temporaries.
 PLANES = 6

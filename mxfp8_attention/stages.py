@@ -20,9 +20,9 @@ from torch import Tensor
 
 from conf.choices import Projection
 from conf.schema import Shape
-from mxfp8_attention.errors import TensorErrors, tensor_errors
+from mxfp8_attention.accuracy.errors import TensorErrors, tensor_errors
+from mxfp8_attention.layer import Path
 from mxfp8_attention.matmul_precision import matmul_precision
-from mxfp8_attention.model import Path
 from mxfp8_attention.reference import ReferencePath
 
 _HEADS = ("q", "k", "v")

@@ -8,7 +8,7 @@ from collections.abc import Generator
 
 import pytest
 
-pytest_plugins = ["tests.cluster.fixtures", "tests.launcher"]
+pytest_plugins = ["tests.slurm_cluster.fixtures", "tests.launcher"]
 
 # `nohup make test &` leaves Ctrl-C ignored, here and in whatever the tests start.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import launch
-from jobs.cluster.ledger import Ledger, sweeps
 from jobs.record import Record, read_record
+from jobs.sweeps.ledger import Ledger, sweeps
 
 # What shows something, or asks for no place: gets no folders added.
 _WITHOUT_PLACES = {"-sc", "--shell-completion", "--version", "--hydra-help"}

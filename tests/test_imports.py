@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -15,14 +16,31 @@ import pytest
 from tests.fake_node import install
 
 ROOT = Path(__file__).parents[1]
-# Lowest first: a module imports its own layer and those before it.
-LAYERS = ("conf", "mxfp8_attention", "jobs.record", "jobs.node", "jobs.cluster", "launch")
+# Top first, as DESIGN.md draws it: a module imports from its own folder and from those below.
+HOUSE = (
+    "launch",
+    "hydra_plugins",
+    "jobs.verbs",
+    "jobs.compare",
+    "jobs.report",
+    "jobs.collect",
+    "jobs.status",
+    "jobs.schedulers",
+    "jobs.sweeps",
+    "jobs.terminal",
+    "jobs.runner",
+    "jobs.node",
+    "jobs",
+    "mxfp8_attention",
+    "conf",
+)
 # Hydra's side of conf and of the planner: only launch.py imports it.
 PLUGINS = "hydra_plugins"
-SHARED = {
-    *("jobs", "jobs.errors", "jobs.files", "jobs.log_pipe", "jobs.perf", "jobs.text"),
-    *("jobs.span", "jobs.words"),
-}
+NODE_SIDE = ("conf", "mxfp8_attention", "jobs.node", "jobs.runner")
+# A process of its own on the node: the login side starts it and never imports it.
+CHILD = "jobs.node"
+# It starts submitit, which travels with it in the sweep folder.
+SUBMITIT_ENTRY = "jobs.runner.begin"
 LOGIN_ONLY = {"hydra", "omegaconf", "submitit", "rich"}
 LAZY = {"transformer_engine", "matplotlib"}
 
@@ -50,33 +68,52 @@ def imports(tree: ast.AST, *, everywhere: bool) -> Iterator[str]:
             yield from imports(node, everywhere=everywhere)
 
 
-def layer(name: str) -> int | None:
-    """The place of one of our modules in the order of imports, None for other packages."""
-    for number in reversed(range(len(LAYERS))):
-        if name == LAYERS[number] or name.startswith(f"{LAYERS[number]}."):
+def floor(name: str) -> int | None:
+    """The place of one of our modules in HOUSE, None for other packages."""
+    for number, folder in enumerate(HOUSE):
+        if name == folder or name.startswith(f"{folder}."):
             return number
     return None
 
 
 MODULES = list(modules())
 TREES = {name: ast.parse(path.read_text()) for name, path in MODULES}
+SHARED = {name for name, _ in MODULES if floor(name) == HOUSE.index("jobs")}
 
 
-def test_imports_go_one_way() -> None:
+def test_a_folder_imports_only_from_those_below_it() -> None:
     wrong = [
         f"{name} imports {found}"
         for name, tree in TREES.items()
-        if (own := layer(name)) is not None
+        if (own := floor(name)) is not None
         for found in imports(tree, everywhere=True)
-        if (other := layer(found)) is not None and other > own
+        if (other := floor(found)) is not None and other < own
     ]
     assert wrong == []
 
 
-def test_what_both_sides_share_imports_neither() -> None:
-    for name in sorted(SHARED):
-        sides = ("jobs.node", "jobs.cluster", "launch", PLUGINS)
-        assert not [i for i in imports(TREES[name], everywhere=True) if i.startswith(sides)], name
+def test_no_module_imports_itself_through_others() -> None:
+    arrows = {
+        name: {
+            target
+            for found in imports(tree, everywhere=True)
+            for target in (found, found.rpartition(".")[0])
+            if target in TREES and target != name
+        }
+        for name, tree in TREES.items()
+    }
+    TopologicalSorter(arrows).prepare()  # raises CycleError, which names the circle
+
+
+def test_the_login_side_never_imports_the_child_of_the_node() -> None:
+    wrong = [
+        f"{name} imports {found}"
+        for name, tree in TREES.items()
+        if not name.startswith(CHILD)
+        for found in imports(tree, everywhere=True)
+        if found.startswith(f"{CHILD}.")
+    ]
+    assert wrong == []
 
 
 def test_only_launch_and_its_plugins_import_hydra() -> None:
@@ -93,7 +130,7 @@ def test_the_node_s_side_never_imports_what_only_a_login_node_has() -> None:
     wrong = [
         f"{name} imports {found}"
         for name, tree in TREES.items()
-        if name.startswith(("conf", "mxfp8_attention", "jobs.node")) or name in SHARED
+        if (name.startswith(NODE_SIDE) and name != SUBMITIT_ENTRY) or name in SHARED
         for found in imports(tree, everywhere=True)
         if found.partition(".")[0] in LOGIN_ONLY
     ]
@@ -110,14 +147,12 @@ def test_heavy_optional_packages_are_imported_inside_functions() -> None:
     assert wrong == []
 
 
-def test_the_login_side_imports_neither_torch_nor_the_node_s_side() -> None:
-    login = [
-        name for name in TREES if name.startswith(("conf", "jobs.cluster", PLUGINS, "launch"))
-    ]
-    for name in [*login, *SHARED]:
-        found = set(imports(TREES[name], everywhere=True))
-        assert not [name for name in found if name.startswith(("torch.", "jobs.node"))], name
-        assert "torch" not in found, name
+def test_the_login_side_imports_no_torch() -> None:
+    for name, tree in TREES.items():
+        if name.startswith(("mxfp8_attention", CHILD)):
+            continue
+        found = set(imports(tree, everywhere=True))
+        assert not [one for one in found if one == "torch" or one.startswith("torch.")], name
 
 
 def loaded_after(script: str, *, cwd: Path) -> set[str]:
@@ -136,7 +171,7 @@ def loaded_after(script: str, *, cwd: Path) -> set[str]:
 
 
 @pytest.mark.timeout(180)  # the node's side imports torch
-@pytest.mark.parametrize("package", ["jobs.node", "mxfp8_attention", "jobs.cluster.entry"])
+@pytest.mark.parametrize("package", ["jobs.node", "mxfp8_attention", "jobs.runner"])
 def test_in_a_fresh_process_the_node_s_side_loads_nothing_of_the_login_side(
     package: str, tmp_path: Path
 ) -> None:
@@ -149,7 +184,7 @@ def test_in_a_fresh_process_the_node_s_side_loads_nothing_of_the_login_side(
     script = "import importlib\n" + "\n".join(f"importlib.import_module({n!r})" for n in names)
     loaded = loaded_after(script, cwd=tmp_path)
     assert not loaded & (LOGIN_ONLY | LAZY)
-    if package == "jobs.cluster.entry":
+    if package == "jobs.runner":
         assert not loaded & {"torch", "pydantic", "numpy"}
 
 

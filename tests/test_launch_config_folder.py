@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.builders.ledger import passed_sweep
 from tests.fake_node import install
-from tests.jobs.cluster.fake_ledger import passed_sweep
 from tests.launcher import Launcher
 
 ROOT = Path(__file__).parents[1]

@@ -14,8 +14,8 @@ from typing import Any
 import jsonschema
 import pytest
 
-from jobs.cluster.ledger import sweeps
 from jobs.record import Cause, Outcome, Record, to_json
+from jobs.sweeps.ledger import sweeps
 from tests.fake_node import install
 from tests.launcher import Launcher
 from tests.processes import gone

@@ -24,8 +24,8 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 
 from conf.rules import number_problems
 from hydra_plugins.mxfp8_launcher._groups import is_group
-from jobs.cluster.ask import Ask
 from jobs.errors import UsageError
+from jobs.sweeps.request import Ask
 
 # One for a whole sweep: each point of it lies in the same places and is planned from one grid.
 NOT_SWEPT = ("runs_dir", "results_dir", "wait", "allow_unsupported", "grid")

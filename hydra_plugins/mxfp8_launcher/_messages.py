@@ -22,7 +22,7 @@ from yaml import MarkedYAMLError, YAMLError  # type: ignore[import-untyped] # Py
 
 from conf import choices
 from conf.verbs import Sweep
-from jobs.cluster.suggest import key_meant, nearest
+from jobs.suggestions import key_meant, nearest
 
 # What composing raises for a user's mistake; Hydra's ValueError is one of a few, told apart below.
 REFUSALS = (

@@ -14,10 +14,10 @@ from conf.schema import Point, Recipe
 from jobs.node.clock import Clock
 from jobs.node.outcome import RefusedError
 from jobs.text import joined
-from mxfp8_attention.capability import Check, Refusal
-from mxfp8_attention.capability_cudnn import REMEDY
-from mxfp8_attention.model import Case
-from mxfp8_attention.model import Path as AttentionPath
+from mxfp8_attention.capability.checks import Check, Refusal
+from mxfp8_attention.capability.cudnn import REMEDY
+from mxfp8_attention.layer import Case
+from mxfp8_attention.layer import Path as AttentionPath
 
 PathBuilder = Callable[[str, Recipe, Case], AttentionPath]
 
@@ -64,7 +64,7 @@ def ask_attention(
     """
     if point.backend is not Backend.te:
         return
-    from mxfp8_attention.capability_attention import ask_before, check_before
+    from mxfp8_attention.capability.attention import ask_before, check_before
 
     two_cudnns = next((c for c in checks if c.name == "cuDNN" and c.ok is False), None)
     for arm, recipe in recipes.items():
@@ -97,7 +97,7 @@ def first_step(
     path = build(point.backend.name, recipe, case)
     on_te = point.backend is Backend.te
     if on_te:
-        from mxfp8_attention import capability_attention
+        from mxfp8_attention.capability import attention as capability_attention
 
         capability_attention.forget()
     kept: list[dict[str, Tensor]] = []

@@ -21,7 +21,7 @@ from jobs.node.telemetry import Telemetry
 from jobs.node.validate import expectation, validate
 from jobs.perf import EMULATED_NOTE
 from jobs.record import BenchmarkResult, Outcome
-from mxfp8_attention.model import make_case
+from mxfp8_attention.layer import make_case
 from mxfp8_attention.stages import stage_errors
 
 Say = Callable[[str], None]

@@ -24,11 +24,10 @@ from jobs.record import Speedup, Timing
 from jobs.text import counted
 
 RECIPE, BASELINE = "recipe", "bf16"
-DIRECTIONS = ("fprop", "bprop")
 
 
 class Steppable(Protocol):
-    """What is timed: `mxfp8_attention.model.Path`, or a captured graph of one."""
+    """What is timed: `mxfp8_attention.layer.Path`, or a captured graph of one."""
 
     def zero_grad(self) -> None:
         """Forgets the last iteration's gradients."""

@@ -19,7 +19,7 @@ from jobs.record import (
 )
 from jobs.record import Check as RecordedCheck
 from jobs.span import Span
-from mxfp8_attention.capability import Check
+from mxfp8_attention.capability.checks import Check
 
 
 @dataclass

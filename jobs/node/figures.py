@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from conf.choices import Backend, RecipeName
 from conf.schema import Benchmark, Point, Recipe
 from jobs.node.arms import Arm
-from jobs.node.benchmark import DIRECTIONS, RECIPE, Collection, speedup, timing
-from jobs.record import ArmBenchmark, BenchmarkResult, StageTiming, Timing
+from jobs.node.benchmark import RECIPE, Collection, speedup, timing
+from jobs.record import DIRECTIONS, ArmBenchmark, BenchmarkResult, StageTiming, Timing
 from mxfp8_attention.flops import floor_ms, peak_tflops, stage_costs, total_floor_ms, total_flops
 
 

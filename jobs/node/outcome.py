@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import torch
 
+from jobs.causes import cause_of
 from jobs.record import Cause, Evidence, Outcome
 from jobs.text import joined, masked
-from jobs.words import cause_of
-from mxfp8_attention.capability import Check, Refusal
+from mxfp8_attention.capability.checks import Check, Refusal
 
 EVIDENCE_LINES = 20
 # What PyTorch and Transformer Engine raise where no attention kernel takes the inputs.

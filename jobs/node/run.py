@@ -25,9 +25,9 @@ from jobs.node.telemetry import Telemetry
 from jobs.process import this_process
 from jobs.record import Outcome, Record, Started, to_json
 from jobs.span import iso
-from mxfp8_attention.capability import Check, checks_for, first_refusal, look
-from mxfp8_attention.capability_flags import flags
-from mxfp8_attention.model import build_path
+from mxfp8_attention.capability.checks import Check, checks_for, first_refusal, look
+from mxfp8_attention.capability.flags import flags
+from mxfp8_attention.paths import build_path
 
 
 def run_attempt(
@@ -42,7 +42,7 @@ def run_attempt(
     Args:
         point_file: The point.
         attempt_dir: The attempt's folder.
-        build: Makes an arm; `mxfp8_attention.model.build_path`, or a test's own.
+        build: Makes an arm; `mxfp8_attention.paths.build_path`, or a test's own.
         variables: The environment, `os.environ` if None.
 
     Returns:

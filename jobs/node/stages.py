@@ -16,13 +16,13 @@ from torch import Tensor
 from conf.choices import Statistic
 from conf.schema import Benchmark, Point
 from jobs.node.arms import Arm
-from jobs.node.benchmark import DIRECTIONS, Collection, collect
+from jobs.node.benchmark import Collection, collect
 from jobs.node.clock import Clock
 from jobs.node.figures import stage_timing
 from jobs.node.statistics import estimate
-from jobs.record import StageTiming
+from jobs.record import DIRECTIONS, StageTiming
 from mxfp8_attention.flops import STAGES
-from mxfp8_attention.model import Path as AttentionPath
+from mxfp8_attention.layer import Path as AttentionPath
 
 _WARMUP = 3
 _BLOCKS = 5

@@ -8,8 +8,8 @@ from torch import Tensor
 
 from conf.schema import CalibratedTolerance, Point, SeedTolerance
 from jobs.record import TensorError, Validation
-from mxfp8_attention.errors import TensorErrors, step_errors
-from mxfp8_attention.gates import (
+from mxfp8_attention.accuracy.errors import TensorErrors, step_errors
+from mxfp8_attention.accuracy.gates import (
     BF16_ARM,
     BF16_REFERENCE,
     FP32_REFERENCE,
@@ -19,10 +19,10 @@ from mxfp8_attention.gates import (
     failures,
     judge,
 )
-from mxfp8_attention.prediction import PREDICTED_HERE, Prediction
-from mxfp8_attention.prediction_plausibility import implausible
-from mxfp8_attention.prediction_store import stored
-from mxfp8_attention.predictions import predict
+from mxfp8_attention.accuracy.plausibility import implausible
+from mxfp8_attention.accuracy.prediction import PREDICTED_HERE, Prediction
+from mxfp8_attention.accuracy.predictions import predict
+from mxfp8_attention.accuracy.store import stored
 
 Tensors = Mapping[str, Tensor]
 

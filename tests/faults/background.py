@@ -10,9 +10,9 @@ from types import TracebackType
 
 import pytest
 
-from jobs.cluster.ledger import Ledger
-from tests.cluster.launching import FAST, SlurmUser
-from tests.cluster.slurm import SlurmCluster
+from jobs.sweeps.ledger import Ledger
+from tests.slurm_cluster.launching import FAST, SlurmUser
+from tests.slurm_cluster.slurm import SlurmCluster
 
 WAITS = ("wait=true", "launch.retries=1")
 """The words of a command that sees its points to their end and tries them again."""

@@ -47,7 +47,7 @@ def _break(fault: str) -> None:
             run.run_attempt, build=planting(with_nan("dx"))
         )
     elif fault == DISK_FULL:
-        from tests.cluster.stand_in_node import fill
+        from tests.slurm_cluster.stand_in_node import fill
 
         write = vars(run)["write_whole"]
 

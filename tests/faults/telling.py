@@ -8,11 +8,11 @@ import sys
 from pathlib import Path
 from typing import Any, Protocol
 
-from jobs.cluster.asking import LAST_SEEN
-from jobs.cluster.ledger import Ledger
-from tests.cluster.launching import ROOT
+from jobs.status.scheduler_query import LAST_SEEN
+from jobs.sweeps.ledger import Ledger
 from tests.faults.matrix import Told
 from tests.launcher import Launcher
+from tests.slurm_cluster.launching import ROOT
 
 
 class User(Protocol):

@@ -11,18 +11,18 @@ from dataclasses import dataclass
 
 import pytest
 
-from jobs.cluster import commands
-from jobs.cluster.ledger import Ledger
 from jobs.record import Cause
-from tests.cluster import stand_in_node as node
-from tests.cluster.daemons import missing_requirement
-from tests.cluster.fixtures import enter
-from tests.cluster.launching import FAST, SlurmUser
-from tests.cluster.slurm import SlurmCluster
+from jobs.schedulers.slurm import commands
+from jobs.sweeps.ledger import Ledger
 from tests.faults.fixtures import Tell
 from tests.faults.matrix import Part, Place, Told, fault
 from tests.faults.telling import told_of
 from tests.launcher import Launcher
+from tests.slurm_cluster import stand_in_node as node
+from tests.slurm_cluster.daemons import missing_requirement
+from tests.slurm_cluster.fixtures import enter
+from tests.slurm_cluster.launching import FAST, SlurmUser
+from tests.slurm_cluster.slurm import SlurmCluster
 
 pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("own-cluster")]
 

@@ -12,15 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from jobs.cluster.ledger import latest, sweeps
-from jobs.cluster.lock import submitting
 from jobs.errors import SubmissionError
-from tests.cluster import stand_in_node as node
-from tests.cluster.launching import FAST, ROOT, install_stand_in
+from jobs.schedulers.lock import submitting
+from jobs.sweeps.ledger import latest, sweeps
+from tests.builders.ledger import passed_sweep
 from tests.faults.fixtures import Tell
 from tests.faults.matrix import Part, Place, Told, fault
-from tests.jobs.cluster.fake_ledger import passed_sweep
 from tests.launcher import Launcher
+from tests.slurm_cluster import stand_in_node as node
+from tests.slurm_cluster.launching import FAST, ROOT, install_stand_in
 
 
 def row(what: str, quotes: str, *, slow: bool = False) -> pytest.MarkDecorator:

@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from jobs.cluster.ask import Ask
-from jobs.cluster.asking import LAST_SEEN
-from jobs.cluster.ledger import Ledger
-from jobs.cluster.plan import make_plan, write_ledger
 from jobs.record import Cause
+from jobs.status.scheduler_query import LAST_SEEN
+from jobs.sweeps.ledger import Ledger
+from jobs.sweeps.plan import make_plan, write_ledger
+from jobs.sweeps.request import Ask
+from tests.builders.ledger import passed_sweep
 from tests.conf.compositions import composed
 from tests.faults.fixtures import Tell
 from tests.faults.matrix import Part, Place, Told, fault
-from tests.jobs.cluster.fake_ledger import passed_sweep
 from tests.launcher import Launcher
 
 POINT = "p-0001"

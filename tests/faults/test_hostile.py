@@ -16,12 +16,12 @@ from typing import Any
 import pytest
 
 from jobs.record import Cause
-from tests.cluster.launching import ROOT
+from tests.builders.ledger import passed_sweep
 from tests.faults.fixtures import Tell
 from tests.faults.matrix import Part, Place, Told, fault
 from tests.faults.test_damaged import ATTEMPT, POINT, told_here
-from tests.jobs.cluster.fake_ledger import passed_sweep
 from tests.launcher import Launcher
+from tests.slurm_cluster.launching import ROOT
 
 
 def row(name: str, told: str, quotes: str, code: int, **more: Any) -> pytest.MarkDecorator:  # noqa: ANN401

@@ -10,19 +10,19 @@ from xml.etree import ElementTree
 
 import pytest
 
-from jobs.cluster.ledger import Ledger
 from jobs.record import Cause, to_json
-from tests.cluster.launching import FAST, SlurmUser
+from jobs.sweeps.ledger import Ledger
+from tests.builders.demo_ledger import demo_sweep
+from tests.builders.ledger import FakeSweep, passed_sweep
+from tests.builders.records import asked, record
 from tests.fake_node import install
 from tests.faults.fixtures import Tell
 from tests.faults.matrix import Place, Told
 from tests.faults.telling import told_of
 from tests.faults.test_damaged import ATTEMPT, POINT
 from tests.faults.test_hostile import all_text, row
-from tests.jobs.cluster.demo_ledger import demo_sweep
-from tests.jobs.cluster.fake_ledger import FakeSweep, passed_sweep
-from tests.jobs.cluster.fake_records import asked, record
 from tests.launcher import Launcher
+from tests.slurm_cluster.launching import FAST, SlurmUser
 
 # What a terminal would obey, or what turns a line around.
 UNSHOWN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")

@@ -11,13 +11,13 @@ import pytest
 import torch
 
 from jobs.record import Cause
-from tests.cluster import stand_in_node as node
-from tests.cluster.launching import FAST, install_stand_in
 from tests.faults import broken_node
 from tests.faults.fixtures import Tell
 from tests.faults.matrix import Part, Place, fault
 from tests.faults.telling import Here, told_of
 from tests.launcher import Launcher
+from tests.slurm_cluster import stand_in_node as node
+from tests.slurm_cluster.launching import FAST, install_stand_in
 
 REAL = ("shape=tiny", "recipe=mxfp8", "benchmark=off")
 

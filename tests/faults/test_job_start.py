@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 
 from jobs.record import Cause
-from tests.cluster import stand_in_node as node
-from tests.cluster.launching import SlurmUser
-from tests.cluster.slurm import SlurmCluster
 from tests.faults.background import WAITS, Command, chosen, new_user
 from tests.faults.fixtures import Tell
 from tests.faults.matrix import Part, fault
 from tests.faults.telling import told_of
+from tests.slurm_cluster import stand_in_node as node
+from tests.slurm_cluster.launching import SlurmUser
+from tests.slurm_cluster.slurm import SlurmCluster
 
 pytestmark = pytest.mark.slurm
 

@@ -16,16 +16,16 @@ from pathlib import Path
 
 import pytest
 
-from jobs.cluster.ledger import PLANNED_JOB, Ledger, sweeps
 from jobs.record import Cause
-from tests.cluster.daemons import missing_requirement
-from tests.cluster.fixtures import enter
-from tests.cluster.launching import FAST, SlurmUser
-from tests.cluster.slurm import SlurmCluster
+from jobs.sweeps.ledger import PLANNED_JOB, Ledger, sweeps
 from tests.faults.fixtures import Tell
 from tests.faults.matrix import Part, Told, fault
 from tests.faults.telling import told_of
 from tests.launcher import Launcher, Result
+from tests.slurm_cluster.daemons import missing_requirement
+from tests.slurm_cluster.fixtures import enter
+from tests.slurm_cluster.launching import FAST, SlurmUser
+from tests.slurm_cluster.slurm import SlurmCluster
 
 pytestmark = pytest.mark.slurm
 

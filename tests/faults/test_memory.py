@@ -6,17 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from jobs.cluster import entry
-from jobs.cluster.ledger import JobLine, Ledger, PlannedPoint, SweepInfo, now
 from jobs.record import Cause
-from tests.cluster import stand_in_node as node
-from tests.cluster.launching import FAST, SlurmUser, install_stand_in
-from tests.cluster.slurm import SlurmCluster
+from jobs.runner import entry
+from jobs.sweeps.ledger import JobLine, Ledger, PlannedPoint, SweepInfo, now
 from tests.faults.fixtures import Tell
 from tests.faults.matrix import Part, Place, fault
 from tests.faults.telling import Here, told_of
 from tests.faults.test_in_the_point import point_of
 from tests.launcher import Launcher
+from tests.slurm_cluster import stand_in_node as node
+from tests.slurm_cluster.launching import FAST, SlurmUser, install_stand_in
+from tests.slurm_cluster.slurm import SlurmCluster
 
 ENFORCED = "where the cluster enforces memory"
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
 
-from jobs.cluster import verb_points
-from jobs.cluster.ask import Ask
+from jobs.sweeps.request import Ask
+from jobs.verbs import run as verb_points
 from tests.launcher import Launcher
 
 

@@ -12,16 +12,16 @@ from pathlib import Path
 
 from conf.choices import Projection
 from conf.schema import CalibratedTolerance, MxFp8Recipe, Shape
-from mxfp8_attention.calibrate import shipped_shapes
-from mxfp8_attention.emulation import EmulatedPath
-from mxfp8_attention.errors import TensorErrors, step_errors
-from mxfp8_attention.gates import FP32_REFERENCE, STAGE_REFERENCE, calibrated_bounds
-from mxfp8_attention.model import make_case
-from mxfp8_attention.numerics_tables import in_markers, markdown
-from mxfp8_attention.prediction import Prediction
-from mxfp8_attention.predictions import predict
+from mxfp8_attention.accuracy.errors import TensorErrors, step_errors
+from mxfp8_attention.accuracy.gates import FP32_REFERENCE, STAGE_REFERENCE, calibrated_bounds
+from mxfp8_attention.accuracy.prediction import Prediction
+from mxfp8_attention.accuracy.predictions import predict
+from mxfp8_attention.emulation.layer import EmulatedPath
+from mxfp8_attention.layer import make_case
 from mxfp8_attention.reference import ReferencePath
 from mxfp8_attention.stages import stage_errors, staged_step
+from tools.calibrate import shipped_shapes
+from tools.numerics_tables import in_markers, markdown
 
 RECIPE = MxFp8Recipe()
 TINY = shipped_shapes()["tiny"]

@@ -14,17 +14,17 @@ from pathlib import Path
 from torch import Tensor
 
 from conf.schema import Bf16Recipe, CalibratedTolerance, SeedTolerance
-from mxfp8_attention.calibrate import shipped_shapes
-from mxfp8_attention.emulation import EmulatedPath
-from mxfp8_attention.errors import step_errors
-from mxfp8_attention.gates import RECIPE_ARM, Verdict, judge
-from mxfp8_attention.model import Case, make_case
-from mxfp8_attention.numerics_tables import in_markers, markdown
-from mxfp8_attention.prediction import Prediction
-from mxfp8_attention.predictions import predict
+from mxfp8_attention.accuracy.errors import step_errors
+from mxfp8_attention.accuracy.gates import RECIPE_ARM, Verdict, judge
+from mxfp8_attention.accuracy.prediction import Prediction
+from mxfp8_attention.accuracy.predictions import predict
+from mxfp8_attention.emulation.layer import EmulatedPath
+from mxfp8_attention.layer import Case, make_case
 from mxfp8_attention.reference import ReferencePath
 from mxfp8_attention.stages import stage_errors, staged_step
 from tests.mxfp8_attention.mutants import MUTANTS, RECIPE, Fault, MutantPath
+from tools.calibrate import shipped_shapes
+from tools.numerics_tables import in_markers, markdown
 
 # The dsv3 shape's two initialisations by what softmax makes of them: even, and nearly one-hot.
 INIT_STDS = {"even": 0.0625, "one-hot": 0.18}

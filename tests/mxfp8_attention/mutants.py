@@ -11,14 +11,14 @@ import torch
 from torch import Tensor
 
 from conf.schema import Bf16Recipe, MxFp8Recipe, Shape
-from mxfp8_attention import emulation_rounding as rounding
-from mxfp8_attention.emulation import EmulatedPath
-from mxfp8_attention.emulation_attention import AttentionMask
-from mxfp8_attention.emulation_attention_numerics import BF16_NUMERICS
-from mxfp8_attention.emulation_linear import EmulatedLinear, linear_numerics
-from mxfp8_attention.model import Case
-from mxfp8_attention.mxfp8 import Fp8Format, fake_quantize, quantize
-from mxfp8_attention.rope import RopeTables, rope_tables
+from mxfp8_attention.emulation import rounding
+from mxfp8_attention.emulation.attention import AttentionMask
+from mxfp8_attention.emulation.attention_numerics import BF16_NUMERICS
+from mxfp8_attention.emulation.layer import EmulatedPath
+from mxfp8_attention.emulation.linear import EmulatedLinear, linear_numerics
+from mxfp8_attention.emulation.mxfp8 import Fp8Format, fake_quantize, quantize
+from mxfp8_attention.layer import Case
+from mxfp8_attention.rope.mla import RopeTables, rope_tables
 
 RECIPE = MxFp8Recipe()
 HEAD = 1

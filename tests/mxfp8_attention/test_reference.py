@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from conf.choices import AttnMask, Projection
 from mxfp8_attention import head_pieces, reference
-from mxfp8_attention.model import NORM_EPS, Case, make_case
+from mxfp8_attention.layer import NORM_EPS, Case, make_case
 from mxfp8_attention.reference import ReferencePath
 from tests.mxfp8_attention.live_memory import LiveMemory
 from tests.shapes import tiny

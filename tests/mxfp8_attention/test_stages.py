@@ -7,8 +7,8 @@ import torch
 
 from conf.choices import AttnMask, Projection
 from conf.schema import Bf16Recipe, MxFp8Recipe
-from mxfp8_attention.emulation import EmulatedPath
-from mxfp8_attention.model import make_case
+from mxfp8_attention.emulation.layer import EmulatedPath
+from mxfp8_attention.layer import make_case
 from mxfp8_attention.reference import ReferencePath
 from mxfp8_attention.stages import projected_names, stage_errors, staged_step
 from tests.shapes import tiny

@@ -15,8 +15,9 @@ from conf.choices import Backend
 from conf.plain import to_plain
 from conf.schema import Benchmark, CalibratedTolerance, Gpu, MxFp8Recipe, Point, Recipe
 from jobs.node.point_file import PointFile, read_point_file
-from mxfp8_attention.model import Case, build_path
-from mxfp8_attention.model import Path as AttentionPath
+from mxfp8_attention.layer import Case
+from mxfp8_attention.layer import Path as AttentionPath
+from mxfp8_attention.paths import build_path
 from tests.shapes import TINY
 
 CPU = Gpu(name="cpu", device="cpu", backend=Backend.emulated)

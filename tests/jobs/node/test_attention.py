@@ -26,10 +26,10 @@ from jobs.node.draft import Draft
 from jobs.node.outcome import End, RefusedError
 from jobs.node.telemetry import Telemetry
 from jobs.record import Identity, Outcome
-from mxfp8_attention.capability import Check, Refusal
-from mxfp8_attention.model import build_path
+from mxfp8_attention.capability.checks import Check, Refusal
+from mxfp8_attention.paths import build_path
 from tests.jobs.node.points import FEW, point, point_file
-from tests.mxfp8_attention import fake_transformer_engine
+from tests.mxfp8_attention.te import fake_transformer_engine
 
 # Heads as Hopper's FP8 attention takes them.
 SHAPE = Shape(name="small", seq_len=128, hidden=64, num_heads=2, head_dim_nope=64, init_std=0.125)

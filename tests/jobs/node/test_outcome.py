@@ -6,7 +6,7 @@ import pytest
 
 from jobs.node.outcome import EVIDENCE_LINES, end_of_exception, end_of_refusal
 from jobs.record import Cause, Outcome
-from mxfp8_attention.capability import Check, Refusal
+from mxfp8_attention.capability.checks import Check, Refusal
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ from jobs.record import (
     Timing,
     Validation,
 )
-from mxfp8_attention.capability import Check as Answer
+from mxfp8_attention.capability.checks import Check as Answer
 from tests.jobs.node.points import GB300, point
 from tests.shapes import TINY
 

@@ -26,7 +26,7 @@ from conf.schema import (
 )
 from jobs.node.run import run_attempt
 from jobs.record import Cause, Outcome, Record, json_schema, read_record
-from mxfp8_attention import emulation_linear
+from mxfp8_attention.emulation import linear as emulation_linear
 from tests.jobs.node.points import (
     FEW,
     H200,
@@ -37,7 +37,7 @@ from tests.jobs.node.points import (
     with_nan,
     zeroed,
 )
-from tests.mxfp8_attention.test_prediction_plausibility import plant_no_quantizer, plant_zeroed_dx
+from tests.mxfp8_attention.accuracy.test_plausibility import plant_no_quantizer, plant_zeroed_dx
 from tests.shapes import TINY
 
 
@@ -124,7 +124,7 @@ def test_steps_in_which_scales_settle_are_not_judged(tmp_path: Path) -> None:
 
 def test_an_arm_that_never_quantized_fails(tmp_path: Path) -> None:
     def build(backend: str, recipe: Recipe, case: Any) -> Any:  # noqa: ANN401 - Case, Path
-        from mxfp8_attention.model import build_path
+        from mxfp8_attention.paths import build_path
 
         return build_path(backend, Bf16Recipe(), case)
 
@@ -135,7 +135,7 @@ def test_an_arm_that_never_quantized_fails(tmp_path: Path) -> None:
 
 def test_the_other_arm_is_judged_too(tmp_path: Path) -> None:
     def build(backend: str, recipe: Recipe, case: Any) -> Any:  # noqa: ANN401 - Case, Path
-        from mxfp8_attention.model import build_path
+        from mxfp8_attention.paths import build_path
 
         path = build_path(backend, recipe, case)
         if recipe.name.name == "bf16" and backend == "emulated":

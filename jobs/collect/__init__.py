@@ -1,0 +1,1 @@
+"""From job ids to results/: files, tables, review text."""

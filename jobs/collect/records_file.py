@@ -1,0 +1,115 @@
+"""A file of records, one a line, as a collection: what was kept of runs without their folders."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from jobs.collect.store import write_if_changed
+from jobs.errors import UsageError
+from jobs.files import MAX_TABLE_BYTES, read_bounded
+from jobs.record import Record, to_json
+from jobs.status.results import CollectedPoint, Collection, Quote
+from jobs.sweeps.reading import Problem
+from jobs.text import counted
+
+SUFFIX = ".jsonl"
+
+
+def is_records_file(word: str) -> bool:
+    """Whether a word of a command names a file of records."""
+    path = Path(word).expanduser()
+    return "/" in word and path.suffix == SUFFIX and not path.is_dir()
+
+
+def load_records(path: Path) -> Collection:
+    """Reads a file of records.
+
+    Args:
+        path: Like `docs/results/h200.jsonl`: on each line a record, or `{"name": ..., "record":
+            ...}`. Of lines with one name the last counts.
+
+    Returns:
+        A collection without a folder; a line that holds no record is one of its problems.
+
+    Raises:
+        UsageError: The file cannot be read, or no line of it holds a record.
+    """
+    try:
+        lines = read_bounded(path, MAX_TABLE_BYTES).splitlines()
+    except OSError as error:
+        raise UsageError(f"file must be readable, got {path}: {error.strerror}") from error
+    points: dict[str, CollectedPoint] = {}
+    problems = []
+    for number, line in enumerate(lines, start=1):
+        try:
+            name, record = _entry(line)
+        except (ValidationError, ValueError, RecursionError) as error:
+            first = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
+            problems.append(Problem(f"{path.name}:{number}", f"is no record: {first}"))
+            continue
+        points[name or f"line {number}"] = _point(record, path.stem)
+    if not points:
+        raise UsageError(
+            f"file must hold records, one a line, got {path}: {counted(len(lines), 'line')}"
+        )
+    return Collection(path.stem, list(points.values()), problems=problems)
+
+
+def gather_records(path: Path, results_dir: Path) -> Collection:
+    """Copies a file of records into a collection's folder, a file a record.
+
+    Args:
+        path: As for `load_records`.
+        results_dir: Where collections lie.
+
+    Returns:
+        The collection, with the folder it was written to.
+
+    Raises:
+        UsageError: As for `load_records`.
+        OSError: The folder cannot be written.
+    """
+    loaded = load_records(path)
+    folder = results_dir / re.sub(r"[^A-Za-z0-9_.+-]", "_", loaded.name)
+    (folder / "records").mkdir(parents=True, exist_ok=True)
+    points = list(_written(loaded, folder))
+    return dataclasses.replace(loaded, points=points, folder=folder)
+
+
+def _written(loaded: Collection, folder: Path) -> Iterator[CollectedPoint]:
+    for number, point in enumerate(loaded.points, start=1):
+        assert point.record is not None
+        words = re.sub(r"[^A-Za-z0-9]+", "-", point.point_id)[:60].strip("-")
+        name = f"records/{number:03d}-{words}.json"
+        write_if_changed(folder / name, to_json(point.record))
+        yield dataclasses.replace(point, record_file=name)
+
+
+def _entry(line: bytes) -> tuple[str, Record]:
+    held = json.loads(line)
+    if isinstance(held, dict) and "record" in held:
+        return str(held.get("name") or ""), Record.model_validate(held["record"])
+    return "", Record.model_validate(held)
+
+
+def _point(record: Record, name: str) -> CollectedPoint:
+    return CollectedPoint(
+        point_id=record.identity.point_id,
+        sweep_id=record.identity.sweep_id or name,
+        config=record.config,
+        state=record.outcome.value,
+        cause=record.cause.value if record.cause else None,
+        reason=record.reason,
+        evidence=[Quote(piece.lines, piece.file) for piece in record.evidence],
+        job_id=record.identity.job_id,
+        attempt=record.identity.attempt,
+        attempts=1,
+        record=record,
+        command=record.command,
+    )

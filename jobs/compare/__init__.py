@@ -1,0 +1,1 @@
+"""Two collections compared: what changed, by how much, and whether that exceeds the noise."""

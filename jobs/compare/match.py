@@ -1,0 +1,281 @@
+"""Matches the points of two collections by what was asked, never by folder or place."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from conf.plain import from_plain, to_plain
+from conf.schema import Point
+from jobs.compare.repeats import repeats
+from jobs.status.results import CollectedPoint
+from jobs.sweeps.labels import flat, without
+
+_SAME_INPUTS = ("name", "rope_kernel")  # how it is computed, not on what
+_MOST_SEARCHED = 100_000  # pairs: a second or so
+_MOST_DIFFERING = 6
+_MOST_SHOWN = 3
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two points that were asked for the same.
+
+    Attributes:
+        first: What is compared with.
+        second: What is judged.
+        before: Earlier runs of the first that count with it.
+        after: Earlier runs of the second that count with it.
+    """
+
+    first: CollectedPoint
+    second: CollectedPoint
+    before: tuple[CollectedPoint, ...] = ()
+    after: tuple[CollectedPoint, ...] = ()
+
+
+@dataclass(frozen=True)
+class Unmatched:
+    """A point without a partner, and why.
+
+    Attributes:
+        point: The point.
+        why: In one line.
+        keys: In what the nearest point of the other side was asked differently, if these are few.
+    """
+
+    point: CollectedPoint
+    why: str
+    keys: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Matched:
+    """What belongs together, and what does not."""
+
+    pairs: list[Pair]
+    only_first: list[Unmatched]
+    only_second: list[Unmatched]
+    repeated: int
+
+
+def match(
+    first: Sequence[CollectedPoint],
+    second: Sequence[CollectedPoint],
+    ignore: Sequence[str] = (),
+    *,
+    across_gpus: bool = False,
+) -> Matched:
+    """Matches two collections.
+
+    Args:
+        first: What is compared with.
+        second: What is judged.
+        ignore: Dotted keys, groups included, in which matched points may differ.
+        across_gpus: Whether points of different GPUs may be matched; never silently.
+
+    Returns:
+        Pairs in the order of the second, and every other point with the reason.
+    """
+    if across_gpus:
+        ignore = [*ignore, "gpu"]
+    runs: dict[int, list[CollectedPoint]] = {}
+    mine, others = _newest(first, ignore, runs), _newest(second, ignore, runs)
+    held = [point for found in mine.values() for point in found.values()]
+    pairs: list[Pair] = []
+    apart: dict[int, str] = {}
+    for key, found in others.items():
+        for gpu, point in found.items():
+            same = mine.get(key, {})
+            partner = _of_gpu(same, gpu) or _partner(point, held, ignore)
+            if partner is None and across_gpus:
+                partner = next(reversed(same.values()), None)
+            rivals = list(same.values()) if partner is None else [partner]
+            why = "" if across_gpus else _other_gpus(rivals, point)
+            if why:
+                apart |= {id(one): why for one in (point, *rivals)}
+            elif partner is not None:
+                sides = (tuple(runs[id(one)]) for one in (partner, point))
+                pairs.append(Pair(partner, point, *sides))
+    place = {id(point): number for number, point in enumerate(second)}
+    pairs.sort(key=lambda pair: place[id(pair.second)])
+    taken = {id(point) for pair in pairs for point in (pair.first, pair.second)}
+    asked_again = [point for found in others.values() for point in found.values()]
+    left = [point for point in held if id(point) not in taken]
+    right = [point for point in asked_again if id(point) not in taken]
+    return Matched(
+        pairs,
+        _unmatched(left, asked_again, apart, ignore),
+        _unmatched(right, held, apart, ignore),
+        len(first) + len(second) - sum(1 + len(runs[id(one)]) for one in (*held, *asked_again)),
+    )
+
+
+def gpu_of(point: CollectedPoint) -> str | None:
+    """The GPU that a point ran on, in the driver's words; None where it ran on none."""
+    return point.record.environment.gpu_name if point.record else None
+
+
+def asked_key(config: dict[str, Any], ignore: Sequence[str] = ()) -> str:
+    """What was asked, as text that is equal for equal points.
+
+    Keys that a later version added count as their defaults.
+
+    Args:
+        config: A point as `conf.plain` wrote it.
+        ignore: Dotted keys, groups included, that do not count.
+
+    Returns:
+        JSON text.
+    """
+    leaves = dict(flat(without(_complete(config), ignore)))
+    return json.dumps(leaves, sort_keys=True, default=str)
+
+
+def known_keys(config: dict[str, Any]) -> set[str]:
+    """Every dotted key of what was asked, groups included."""
+    keys = {key for key, _ in flat(_complete(config))}
+    return keys | {key.rpartition(".")[0] for key in keys if "." in key}
+
+
+def other_inputs(first: CollectedPoint, second: CollectedPoint) -> str:
+    """What gave two points other inputs and weights; empty where these were the same."""
+    before, after = _complete(first.config).get("shape"), _complete(second.config).get("shape")
+    if not isinstance(before, dict) or not isinstance(after, dict):
+        return ""
+    return ", ".join(
+        f"shape.{key} {before.get(key)} and {after.get(key)}"
+        for key in before | after
+        if key not in _SAME_INPUTS and before.get(key) != after.get(key)
+    )
+
+
+def _complete(config: dict[str, Any]) -> dict[str, Any]:
+    try:
+        plain: dict[str, Any] = to_plain(from_plain(Point, config))
+    except (ValueError, TypeError, KeyError):
+        return config  # of another version, or not ours: it stands for itself
+    return plain
+
+
+def _newest(
+    points: Sequence[CollectedPoint],
+    ignore: Sequence[str],
+    runs: dict[int, list[CollectedPoint]],
+) -> dict[str, dict[str | None, CollectedPoint]]:
+    """One point for each thing asked and each GPU that ran it: the newest with a record.
+
+    `runs` is told which earlier ones count together with it, by the point's identity.
+    """
+    found: dict[str, dict[str | None, list[CollectedPoint]]] = {}
+    last: dict[str, str | None] = {}
+    for point in sorted(points, key=_moment):
+        # A point whose plan is lost was asked for something that nobody knows.
+        key = asked_key(point.config, ignore) if point.config else point.point_id
+        gpu, same = gpu_of(point), found.setdefault(key, {})
+        if gpu is None and same:
+            gpu = last[key]  # where it ran is not known: it stands for the one before it
+        same.pop(None, None)
+        same.setdefault(gpu, []).append(point)
+        last[key] = gpu
+    for same in found.values():
+        for *older, newest in same.values():
+            runs[id(newest)] = repeats(older, newest)
+    return {key: {gpu: one[-1] for gpu, one in same.items()} for key, same in found.items()}
+
+
+def _of_gpu(same: dict[str | None, CollectedPoint], gpu: str | None) -> CollectedPoint | None:
+    """The point of the same GPU; any, where it is not known where one of the two ran."""
+    if gpu is None or gpu in same:
+        return same.get(gpu) or next(reversed(same.values()), None)
+    return same.get(None)
+
+
+def _other_gpus(points: Sequence[CollectedPoint], point: CollectedPoint) -> str:
+    """Why none of these may be compared with the point: all ran on another GPU."""
+    gpus = list(dict.fromkeys(gpu_of(one) for one in points))
+    if not gpus or gpu_of(point) in (None, *gpus) or None in gpus:
+        return ""
+    names = ", ".join(str(gpu) for gpu in gpus)
+    return f"ran on another GPU: {names} and {gpu_of(point)}; compare.across_gpus=true allows it"
+
+
+def _moment(point: CollectedPoint) -> tuple[bool, str]:
+    record = point.record
+    return record is not None, (record.finished_at or "") if record else ""
+
+
+def _partner(
+    point: CollectedPoint, others: Sequence[CollectedPoint], ignore: Sequence[str]
+) -> CollectedPoint | None:
+    """For figures that say only part of what was asked: a point that agrees in all they say."""
+    agreeing = []
+    for other in others:
+        if point.partial is other.partial:
+            continue
+        part, whole = (point, other) if point.partial else (other, point)
+        held = dict(flat(whole.config))
+        said = list(flat(without(part.config, ignore)))
+        if said and all(held.get(key) == value for key, value in said):
+            agreeing.append(other)
+    agreeing.sort(key=lambda other: gpu_of(other) != gpu_of(point))
+    return next(iter(agreeing), None)
+
+
+def _unmatched(
+    points: Sequence[CollectedPoint],
+    others: Sequence[CollectedPoint],
+    apart: dict[int, str],
+    ignore: Sequence[str],
+) -> list[Unmatched]:
+    """Each point of one side without a partner, with what the nearest of `others` differs in."""
+    whole = [other for other in others if other.config and not other.partial]
+    if len(points) * len(whole) > _MOST_SEARCHED:
+        whole = []
+    asked = [(other, _leaves(other, ignore)) for other in whole]
+    found = []
+    for point in points:
+        why = apart.get(id(point), "")
+        if not why and not point.config:
+            why = "what was asked is not known: the plan is damaged"
+        known = (why, ()) if why else _differing(point, asked, ignore)
+        found.append(Unmatched(point, *known))
+    return found
+
+
+def _differing(
+    point: CollectedPoint,
+    asked: Sequence[tuple[CollectedPoint, dict[str, str]]],
+    ignore: Sequence[str],
+) -> tuple[str, tuple[str, ...]]:
+    """In what the nearest point of the other side was asked differently; keys only if few."""
+    nowhere = "not asked on the other side"
+    if point.partial or not asked:
+        return nowhere, ()
+    mine = _leaves(point, ignore)
+    words = mine.items()
+    other, theirs = min(asked, key=lambda one: len(words ^ one[1].items()))
+    keys = [key for key in mine | theirs if mine.get(key) != theirs.get(key)]
+    if not keys:
+        gpu = gpu_of(point)
+        return f"{nowhere} on {gpu}" if gpu else nowhere, ()
+    if len(keys) > _MOST_DIFFERING and not _is_akin(point, other):
+        return nowhere, ()
+    shown = ", ".join(f"{key} {mine.get(key)} and {theirs.get(key)}" for key in keys[:_MOST_SHOWN])
+    rest = len(keys) - _MOST_SHOWN
+    more = f" and {rest} more" if rest > 0 else ""
+    few = tuple(keys) if len(keys) <= _MOST_DIFFERING else ()
+    return f"the nearest on the other side differs in {shown}{more}", few
+
+
+def _leaves(point: CollectedPoint, ignore: Sequence[str]) -> dict[str, str]:
+    return {key: str(value) for key, value in flat(without(_complete(point.config), ignore))}
+
+
+def _is_akin(point: CollectedPoint, other: CollectedPoint) -> bool:
+    """Whether both are of one GPU or one shape."""
+    gpus = [gpu_of(one) or one.asked("gpu") for one in (point, other)]
+    shapes = [_complete(one.config).get("shape") for one in (point, other)]
+    return gpus[0] == gpus[1] or shapes[0] == shapes[1]

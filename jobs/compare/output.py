@@ -1,0 +1,250 @@
+"""Shows a comparison: on a screen, as a Markdown block, and as files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from jobs.collect.output import table_width, without_shared
+from jobs.collect.review import cell
+from jobs.collect.store import write_if_changed
+from jobs.compare.comparison import Comparison
+from jobs.compare.match import Unmatched
+from jobs.compare.page import page
+from jobs.compare.rows import (
+    MARKS,
+    Row,
+    as_json,
+    figures,
+    headline,
+    lost,
+    next_step,
+    not_compared,
+    repeated_text,
+    rows,
+    sources,
+    too_wide,
+)
+from jobs.compare.verdict import SIDES
+from jobs.files import private_files
+from jobs.terminal.tables import show_table
+from jobs.text import counted
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+STYLES = {
+    "SLOWER": "bold red",
+    "WORSE": "bold red",
+    "UNCLEAR": "yellow",
+    "FASTER": "bold green",
+    "BETTER": "bold green",
+    "SAME": "dim",
+}
+_MOST_ROWS = 60
+_MOST_UNMATCHED = 20
+_LEAST = 18  # letters of a column that may be folded
+_NOTE_CHARS = 100  # on a screen; the page has all of it
+
+
+def show(comparison: Comparison, out: Console, *, every: bool = False) -> None:
+    """Prints a comparison.
+
+    Args:
+        comparison: What was compared.
+        out: Where it goes, as `screen.console` makes it.
+        every: Print what is the same, too.
+    """
+    from jobs.terminal import screen
+
+    told = [row for row in rows(comparison) if every or row.verdict != "SAME"]
+    shown = told if every else told[:_MOST_ROWS]
+    columns, shared = _columns(shown, comparison.words, out.width)
+    title = (
+        f"{screen.harmless(_title(comparison))}, threshold {100 * comparison.rules.threshold:g} %"
+    )
+    if told:
+        _show_rows(title, shown, columns, comparison.words, out)
+    if shared:
+        out.print(f"All points: {shared}", markup=False)
+    if not every and len(told) > _MOST_ROWS:
+        out.print(f"... and {len(told) - _MOST_ROWS} more", markup=False)
+    for line in [*too_wide(comparison), *figures(comparison), *sources(comparison)]:
+        screen.say(out, screen.harmless(line))
+    _show_differences(comparison, out)
+    for side, unmatched in _sides(comparison):
+        lines = lost(unmatched)
+        for line in lines[:_MOST_UNMATCHED]:
+            text = screen.harmless(f"only in the {side}: {line}")
+            screen.say(out, text, style="yellow")
+        if len(lines) > _MOST_UNMATCHED:
+            rest = len(lines) - _MOST_UNMATCHED
+            out.print(
+                f"only in the {side}: {counted(rest, 'more reason')}", markup=False, style="yellow"
+            )
+    for line in not_compared(comparison):
+        screen.say(out, screen.harmless(line))
+    if comparison.repeated:
+        out.print(repeated_text(comparison.repeated), markup=False)
+    out.print(headline(comparison), markup=False, style="bold")
+    if step := next_step(comparison):
+        out.print(f"Next: {step}", markup=False, soft_wrap=True)
+
+
+def _show_rows(
+    title: str,
+    shown: Sequence[Row],
+    columns: dict[str, list[str]],
+    sides: tuple[str, str],
+    out: Console,
+) -> None:
+    """The rows as a table, or on a screen too narrow for one a few lines each."""
+    from rich.text import Text
+
+    from jobs.terminal import screen
+
+    # Names and notes may be folded, but not into columns of a few letters.
+    least = {"verdict": ["= UNCLEAR"], **columns} | {
+        name: ["x" * min(_LEAST, max(map(len, columns[name])))]
+        for name in ("point", "metric", "note")
+        if name in columns
+    }
+    if table_width(least) > out.width:
+        out.print(title, style="bold")
+        for place, row in enumerate(shown):
+            about = {name: cells[place] for name, cells in columns.items() if cells[place]}
+            mark = f"{MARKS[row.verdict]} {row.verdict}"
+            out.print(Text(mark, style=STYLES[row.verdict]), about["point"], about["metric"])
+            ends = " to ".join(about[name] for name in sides if name in about)
+            rest = [ends, *(about.get(name, "") for name in ("change", "interval", "note"))]
+            out.print("  " + "; ".join(word for word in rest if word))
+        return
+    right = (*sides, "change", "interval")
+    made = screen.table(title, "verdict", *columns, right=right)
+    for row, cells in zip(shown, zip(*columns.values(), strict=True), strict=True):
+        verdict = Text(f"{MARKS[row.verdict]} {row.verdict}", style=STYLES[row.verdict])
+        made.add_row(verdict, *(Text(cell) for cell in cells))
+    show_table(out, made)
+
+
+def _columns(
+    told: Sequence[Row], sides: tuple[str, str], width: int
+) -> tuple[dict[str, list[str]], str]:
+    """The columns that say something; what all points share apart where there is little room."""
+    from jobs.terminal import screen
+
+    names = ("point", "metric", *sides, "change", "interval", "note")
+    table = [
+        (row.label, row.metric, row.first, row.second, row.change, row.interval, note)
+        for row in told
+        for note in (screen.short(row.note, _NOTE_CHARS),)
+    ]
+    columns = {
+        name: [screen.harmless(words[place]) for words in table]
+        for place, name in enumerate(names)
+        if place < 2 or any(words[place] for words in table)
+    }
+    if len(set(columns["point"])) < 2:
+        return columns, ""
+    if table_width({"verdict": ["= UNCLEAR"], **columns}) <= width:
+        return columns, ""
+    columns["point"], shared = without_shared(columns["point"])
+    return columns, shared
+
+
+def _show_differences(comparison: Comparison, out: Console) -> None:
+    if not comparison.differences:
+        return
+    from jobs.terminal import screen
+
+    made = screen.table("Why they may differ", "fact", *comparison.words, "points")
+    for one in comparison.differences[:30]:
+        words = (one.fact, one.first, one.second, f"{one.pairs} of {len(comparison.points)}")
+        made.add_row(*(screen.harmless(word) for word in words))
+    show_table(out, made)
+
+
+def markdown(comparison: Comparison) -> str:
+    """The comparison as a block for a review comment.
+
+    Args:
+        comparison: What was compared.
+
+    Returns:
+        Markdown: what is not the same, why it may differ, what has no partner.
+    """
+    before, after = comparison.words
+    lines = [f"### {cell(_title(comparison))}", ""]
+    lines += [headline(comparison), ""]
+    told = [row for row in rows(comparison) if row.verdict != "SAME"]
+    if told:
+        lines += [
+            f"| verdict | point | metric | {before} | {after} | change | interval | note |",
+            "|---|---|---|---|---|---|---|---|",
+            *(_markdown_row(row) for row in told[:_MOST_ROWS]),
+            "",
+        ]
+    if len(told) > _MOST_ROWS:
+        lines += [f"... and {len(told) - _MOST_ROWS} more.", ""]
+    under = [*too_wide(comparison), *figures(comparison), *sources(comparison)]
+    lines += [f"{cell(line)}\n" for line in under]
+    if comparison.differences:
+        lines += [f"| may explain it | {before} | {after} | points |", "|---|---|---|---|"]
+        lines += [
+            f"| {cell(one.fact)} | {cell(one.first)} | {cell(one.second)} | {one.pairs} |"
+            for one in comparison.differences[:_MOST_UNMATCHED]
+        ]
+        lines.append("")
+    for side, unmatched in _sides(comparison):
+        told_of = lost(unmatched)
+        lines += [f"- only in the {side}: {cell(line)}" for line in told_of[:_MOST_UNMATCHED]]
+        rest = len(told_of) - _MOST_UNMATCHED
+        lines += [f"- only in the {side}: {counted(rest, 'more reason')}"] if rest > 0 else []
+    lines += [f"- {cell(line)}" for line in not_compared(comparison)]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+@private_files()
+def write_comparisons(comparisons: Sequence[Comparison], folder: Path) -> list[Path]:
+    """Writes each comparison as a page, with Markdown and JSON beside it.
+
+    Args:
+        comparisons: What was compared.
+        folder: Where they go, a folder for each; made if it is missing.
+
+    Returns:
+        The pages.
+    """
+    pages: list[Path] = []
+    for comparison in comparisons:
+        name = re.sub(r"[^A-Za-z0-9_.+-]", "_", f"{comparison.first}--{comparison.second}")[:120]
+        place = folder / name
+        # Two folders may be called the same: none of their pages replaces the other's.
+        while place / "compare.html" in pages:
+            place = place.with_name(f"{place.name}+")
+        place.mkdir(parents=True, exist_ok=True)
+        write_if_changed(place / "compare.json", as_json([comparison]))
+        write_if_changed(place / "compare.md", markdown(comparison))
+        write_if_changed(place / "compare.html", page(comparison, place))
+        pages.append(place / "compare.html")
+    return pages
+
+
+def _markdown_row(row: Row) -> str:
+    words = (row.label, row.metric, row.first, row.second, row.change, row.interval, row.note)
+    return f"| {row.verdict} | {' | '.join(cell(word) for word in words)} |"
+
+
+def _sides(comparison: Comparison) -> tuple[tuple[str, list[Unmatched]], ...]:
+    before, after = comparison.words
+    return (before, comparison.only_first), (after, comparison.only_second)
+
+
+def _title(comparison: Comparison) -> str:
+    """Both sides by name; also as which they were given, where there were more than two."""
+    old, new = comparison.sides
+    if new.word == SIDES[1]:
+        return f"{new.title} compared with {old.title}"
+    return f"{new.title} ({new.word}) compared with {old.title} ({old.word})"

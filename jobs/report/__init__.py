@@ -1,0 +1,1 @@
+"""The offline HTML report of a collection."""

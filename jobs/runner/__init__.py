@@ -1,0 +1,1 @@
+"""The parent process on the node; standard library only."""

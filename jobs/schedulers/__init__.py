@@ -1,0 +1,1 @@
+"""Where sweeps run: one interface, one implementation per scheduler."""

@@ -1,0 +1,1 @@
+"""SLURM: everything that is specific to it."""

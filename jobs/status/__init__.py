@@ -1,0 +1,1 @@
+"""Scheduler answers joined with records: the state of every point."""

@@ -1,0 +1,1 @@
+"""The ledger of a sweep: plan, points, ids, and reading it back."""

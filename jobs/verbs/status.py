@@ -1,0 +1,288 @@
+"""The verbs `status` and `logs`: where every point stands, and what its job prints."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.cells import cell_len, set_cell_size
+from rich.console import Console
+from rich.text import Text
+
+from conf.verbs import Logs, Places, Status
+from jobs.errors import UsageError
+from jobs.files import open_regular
+from jobs.status.job_logs import job_logs, logs_of
+from jobs.status.log_search import tail_of
+from jobs.status.scheduler_query import whom
+from jobs.status.survey import Row, Survey, survey
+from jobs.sweeps.plan import runs_dir
+from jobs.sweeps.reading import read_sweep
+from jobs.sweeps.selection import Selection, select
+from jobs.terminal import screen
+from jobs.text import counted, plain_text, shell_quoted
+from jobs.verbs.command_line import Call
+
+_COLUMNS = ("point", "job", "what", "state", "node", "elapsed", "cause", "reason")
+_STATE = _COLUMNS.index("state")
+_WHAT = _COLUMNS.index("what")
+_DAY_S = 24 * 3600
+_LEAST = 16  # cells of what a point is, and of its reason, on a narrow screen
+
+
+def selected(config: Places, call: Call) -> list[Selection]:
+    """What the ids of a command mean; the newest sweep where none were given."""
+    return select(list(call.ids) or ["latest"], runs_dir(config))
+
+
+def look(selections: Sequence[Selection]) -> Survey:
+    """Surveys sweeps and jobs, asking SLURM where there is one."""
+    return survey(selections, whom())
+
+
+def status(config: Status, call: Call) -> int:
+    """Shows where every point stands; with `watch` until all have ended.
+
+    Args:
+        config: Whether and how often it is shown again.
+        call: Any ids; none: the newest sweep.
+
+    Returns:
+        0.
+    """
+    out = screen.console()
+    selections = selected(config, call)
+    if not config.watch:
+        seen = look(selections)
+        out.print(as_table(seen, width=width_of(out)), soft_wrap=True)
+        show_next(seen, named(selections, call), out)
+        return 0
+    if not 1 <= config.interval_s <= _DAY_S:
+        raise UsageError(f"interval_s must be 1 to {_DAY_S}, a day, got {config.interval_s:g}")
+    _watch(selections, config.interval_s, named(selections, call), out)
+    return 0
+
+
+def _watch(selections: Sequence[Selection], interval_s: float, ids: str, out: Console) -> None:
+    from rich.live import Live
+
+    try:
+        seen = look(selections)
+        height, width = out.size.height, width_of(out)
+        with Live(as_table(seen, height, width), console=out, auto_refresh=False) as live:
+            while seen.under_way:
+                time.sleep(interval_s)
+                seen = look(selections)
+                live.update(as_table(seen, height, width), refresh=True)
+            live.update(as_table(seen, width=width))
+    except KeyboardInterrupt:
+        show_cancel(ids, out)
+        raise
+
+
+def width_of(out: Console) -> int | None:
+    """How wide a line may be: a pipe gets every line whole."""
+    return out.width if out.is_terminal else None
+
+
+def show_next(seen: Survey, ids: str, out: Console) -> None:
+    """Says what to do next: nothing can be collected before a point has ended."""
+    ended = any(row.finished for row in seen.rows)
+    step = f"collect {ids}" if ended or not seen.under_way else f"status {ids} watch=true"
+    screen.say(out, f"Next: python launch.py {step}")
+
+
+def show_cancel(ids: str, out: Console) -> None:
+    """Says that the jobs go on, and how to end them."""
+    screen.say(out, f"\nThe jobs go on. To end them: python launch.py cancel {ids}")
+
+
+def named(selections: Sequence[Selection], call: Call) -> str:
+    """What was selected, as the next command takes it: ids, and where they lie."""
+    ids = call.ids
+    if not ids or "latest" in ids:
+        ids = tuple(str(one.target or one.folder.name) for one in selections)
+    return shlex.join(ids) + call.places
+
+
+def as_table(seen: Survey, height: int | None = None, width: int | None = None) -> Text:
+    """A table of every point, the totals and the notes.
+
+    Laid out here and not by rich's own table, which takes two seconds for a thousand points.
+
+    Args:
+        seen: What is shown.
+        height: Lines that there are; where they do not hold every point, those that say most of
+            how it goes are shown, with the totals.
+        width: Cells of a line; rows that are longer are cut.
+    """
+    below = _below(seen)
+    room = len(seen.rows) if height is None else height - below.plain.count("\n") - 3
+    shown = _worth_most(seen.rows, room)
+    rows = [_cells(row) for row in shown]
+    widths = [
+        max([cell_len(name), *(cell_len(row[i]) for row in rows)])
+        for i, name in enumerate(_COLUMNS)
+    ]
+    if width is not None:
+        over = sum(widths[:-1]) + 2 * len(widths) + _LEAST - width
+        widths[_WHAT] = max(min(widths[_WHAT], _LEAST), widths[_WHAT] - max(0, over))
+    text = Text(no_wrap=True, overflow="ignore")
+    text.append_text(_cut(Text(_line(_COLUMNS, widths), style="bold"), width)).append("\n")
+    for row in rows:
+        before, state, after = row[:_STATE], row[_STATE], row[_STATE + 1 :]
+        line = Text(_line(before, widths, fill=True) + "  ")
+        line.append(set_cell_size(state, widths[_STATE]), style=screen.STYLES.get(state, ""))
+        line.append(f"  {_line(after, widths[_STATE + 1 :])}")
+        text.append_text(_cut(line, width)).append("\n")
+    left_out = len(seen.rows) - len(shown)
+    text.append(f"{counted(left_out, 'more point')}: status shows every one\n" if left_out else "")
+    return text.append_text(below)
+
+
+def _cut(line: Text, width: int | None) -> Text:
+    if width is not None:
+        line.truncate(width, overflow="ellipsis")
+    return line
+
+
+def _worth_most(rows: Sequence[Row], count: int) -> list[Row]:
+    """The rows that say most of how a sweep goes, in their order."""
+    worth = {"ERROR": 0, "FAILED": 0, "RUNNING": 1, "REQUEUED": 1, "PENDING": 2, "PLANNED": 2}
+    ranked = sorted(range(len(rows)), key=lambda index: worth.get(rows[index].point.state, 3))
+    return [rows[index] for index in sorted(ranked[: max(1, count)])]
+
+
+def _below(seen: Survey) -> Text:
+    """The totals and the notes."""
+    counts = ", ".join(f"{count} {state}" for state, count in sorted(seen.totals.items()))
+    text = Text(f"\n{counted(len(seen.rows), 'point')}: {counts}", no_wrap=True, overflow="ignore")
+    for note in seen.notes:
+        text.append(f"\nNote: {note}", style="yellow")
+    for sweep in seen.sweeps:
+        for problem in sweep.problems:
+            text.append(f"\ndamaged: {problem.file}: {problem.what}", style="yellow")
+    return text
+
+
+def _line(cells: Sequence[str], widths: Sequence[int], *, fill: bool = False) -> str:
+    """Cells side by side; the last one is filled up only where something follows."""
+    sized = [
+        set_cell_size(cell if cell_len(cell) <= width else f"{cell[: width - 1]}…", width)
+        for cell, width in zip(cells, widths, strict=False)
+    ]
+    line = "  ".join(sized)
+    return line if fill else line.rstrip()
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    point = row.point
+    return (
+        point.point_id,
+        point.job_id or "",
+        screen.harmless(row.label),
+        point.state,
+        screen.harmless(row.node),
+        duration(row.elapsed_s),
+        point.cause or "",
+        screen.short(screen.harmless(point.reason)),
+    )
+
+
+def duration(seconds: float | None) -> str:
+    """Seconds as people read them: 12 s, 3:05 min, 2:03:04 h."""
+    if seconds is None:
+        return ""
+    whole = round(seconds)
+    minutes, rest = divmod(whole, 60)
+    if minutes == 0:
+        return f"{rest} s"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02} h" if hours else f"{minutes}:{rest:02} min"
+
+
+def logs(config: Logs, call: Call) -> int:
+    """Shows the last lines of the logs of some points; with `follow` what comes after them too.
+
+    Args:
+        config: How many lines, and whether to go on.
+        call: Any ids; none: the newest sweep.
+
+    Returns:
+        0, or 3 where there is no log yet.
+    """
+    if config.lines < 1:
+        raise UsageError(f"lines must be at least 1, got {config.lines}")
+    out = screen.console()
+    offsets: dict[str, int] = {}
+    for selection in selected(config, call):
+        sweep = read_sweep(selection.folder)
+        for point_id in (name for name in sweep.planned if selection.takes(sweep, name)):
+            task = next(iter(sweep.tasks.get(point_id, [])[-1:]), None)
+            attempts = sweep.attempts.get(point_id, [])
+            job = task.job_id if task else attempts[-1].job_folder if attempts else ""
+            folder = sweep.job_folders.get(job)
+            here = job_logs(folder) if folder is not None else []
+            for path in logs_of(folder, here, point_id, task, sweep.shell_logs):
+                if str(path) in offsets:
+                    continue
+                offsets[str(path)] = path.stat().st_size
+                if offsets[str(path)]:
+                    _show_log(path, config.lines, out)
+    if not offsets:
+        screen.say(out, "No log yet: the jobs have not started.")
+        return 3
+    if config.follow:
+        _follow(offsets, config, call)
+    return 0
+
+
+def _show_log(path: Path, count: int, out: Console) -> None:
+    """The last lines of a log, and whether there are more."""
+    out.print(f"==> {path} <==", soft_wrap=True, style="bold")
+    text, left_out = tail_of(path)
+    lines = text.splitlines()
+    if left_out:
+        first = counted(left_out, "byte")
+        say = f"[... first {first} left out; the whole log: {shell_quoted(path)} ...]"
+        screen.say(out, say, style="dim")
+    more = len(lines) - count
+    if more > 0:
+        say = f"[... {counted(more, 'line')} before these: lines={len(lines)} shows more ...]"
+        screen.say(out, say, style="dim")
+    for line in lines[-count:]:
+        screen.say(out, line)
+
+
+def _follow(offsets: dict[str, int], config: Logs, call: Call) -> None:
+    """Prints what is added to the logs until every point has ended."""
+    under_way = True
+    while under_way:
+        under_way = look(selected(config, call)).under_way
+        deadline = time.monotonic() + (5.0 if under_way else 0)
+        while True:
+            for name, offset in offsets.items():
+                added, offsets[name] = added_to(name, offset)
+                if added:
+                    sys.stdout.write(plain_text(added.decode("utf-8", "replace")))
+                    sys.stdout.flush()
+            if time.monotonic() >= deadline:
+                break
+            time.sleep(0.2)
+
+
+def added_to(name: str, offset: int) -> tuple[bytes, int]:
+    """What a log holds beyond an offset, and where it ends now.
+
+    A log that outgrew its bound has shrunk: its tail, most of which was shown, begins anew.
+    """
+    with open_regular(Path(name)) as handle:
+        size = handle.seek(0, 2)
+        if size < offset:
+            return b"[... a part of this log was left out ...]\n", size
+        handle.seek(offset)
+        added = handle.read()
+    return added, offset + len(added)

@@ -1,0 +1,1 @@
+"""Errors, predicted errors and gates."""

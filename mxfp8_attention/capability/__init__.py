@@ -1,0 +1,1 @@
+"""Checks of what hardware and libraries support, with reasons."""

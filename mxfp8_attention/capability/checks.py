@@ -1,0 +1,265 @@
+"""Whether this machine can run a point, and if not, why: each question with its own answer.
+
+`look` asks the machine and its libraries; `checks_for` judges the answers, and is pure, so that
+what only other machines answer can be tested anywhere. The attention kernels are asked by
+`mxfp8_attention.capability.attention`.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import Enum
+
+from conf.choices import Backend, Job, RecipeName
+from conf.schema import Gpu, Point
+from mxfp8_attention.capability.cudnn import REMEDY, LibraryAnswers, ask_libraries, show_version
+from mxfp8_attention.capability.limits import (
+    COMPUTE_CAPABILITIES,
+    CUDNN_FOR_CURRENT_SCALING_ATTENTION,
+    CUDNN_FOR_MXFP8_ATTENTION,
+    CUDNN_FOR_TRANSFORMER_ENGINE,
+)
+from mxfp8_attention.capability.refusal import (
+    attention_is_quantized,
+    refusal_anywhere,
+)
+
+
+class Refusal(Enum):
+    """What a failed check makes of the point."""
+
+    unsupported = "unsupported"
+    wrong_gpu = "wrong_gpu"
+    import_error = "import_error"
+
+
+@dataclass(frozen=True)
+class Check:
+    """One question and its answer.
+
+    Attributes:
+        name: The question.
+        ok: The answer; None: the question does not arise here.
+        reason: Why, in the library's own words where it has some.
+        remedy: What to do about it.
+        source: Where the rule is written.
+        refusal: What this answer makes of the point; None: it can run all the same.
+    """
+
+    name: str
+    ok: bool | None
+    reason: str = ""
+    remedy: str = ""
+    source: str = ""
+    refusal: Refusal | None = None
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What the machine and its libraries said.
+
+    Attributes:
+        gpu_name: The first GPU's name, None without a CUDA device.
+        compute_capability: Its (major, minor).
+        cuda: CUDA version PyTorch was built with, None for a CPU build.
+        te_version: Transformer Engine's version, None if it is not installed.
+        libraries: The cuDNN and Transformer Engine answers, None if they were not asked.
+        no_cuda_reason: Why PyTorch sees no GPU.
+    """
+
+    gpu_name: str | None
+    compute_capability: tuple[int, int] | None
+    cuda: str | None
+    te_version: str | None
+    libraries: LibraryAnswers | None
+    no_cuda_reason: str = ""
+
+
+def look(te_version: str | None, *, ask: bool) -> Machine:
+    """Asks the machine.
+
+    Args:
+        te_version: Transformer Engine's version as its package states it.
+        ask: Whether to ask PyTorch's and Transformer Engine's libraries too; takes seconds.
+
+    Returns:
+        Its answers.
+    """
+    import torch
+
+    cuda = torch.version.cuda
+    if not torch.cuda.is_available():
+        reason = "PyTorch is built without CUDA" if cuda is None else "PyTorch sees no CUDA device"
+        return Machine(None, None, cuda, te_version, None, reason)
+    return Machine(
+        gpu_name=torch.cuda.get_device_name(0),
+        compute_capability=torch.cuda.get_device_capability(0),
+        cuda=cuda,
+        te_version=te_version,
+        libraries=ask_libraries() if ask else None,
+    )
+
+
+def checks_for(point: Point, machine: Machine) -> list[Check]:
+    """Judges what the machine said for one point.
+
+    Args:
+        point: The point.
+        machine: The machine's answers.
+
+    Returns:
+        Every check, in the order in which they were asked; the first one with a refusal decides.
+    """
+    checks = [
+        _configuration(point),
+        _gpu(point.gpu, machine),
+        _transformer_engine(point, machine),
+        _cudnn(point, machine),
+        _mxfp8(point, machine),
+        _recipe(point, machine),
+        _attention_version(point, machine),
+    ]
+    return [check for check in checks if check is not None]
+
+
+def first_refusal(checks: list[Check]) -> Check | None:
+    """The check that decides that a point does not run, None if it runs."""
+    return next((check for check in checks if check.refusal is not None), None)
+
+
+def _configuration(point: Point) -> Check:
+    reason = refusal_anywhere(point)
+    refusal = Refusal.unsupported if reason else None
+    return Check("configuration", reason is None, reason or "", refusal=refusal)
+
+
+def _gpu(wanted: Gpu, machine: Machine) -> Check:
+    name = "GPU"
+    if wanted.device == "cpu":
+        return Check(name, None, "gpu=cpu asks for none")
+    if machine.gpu_name is None or machine.compute_capability is None:
+        reason = f"no CUDA GPU on this machine: {machine.no_cuda_reason}"
+        return Check(name, False, reason, refusal=Refusal.unsupported)
+    found = f"{machine.gpu_name}, compute capability " + _dotted(machine.compute_capability)
+    matches = any(_is_named(word, machine.gpu_name) for word in wanted.matches)
+    if wanted.any or not wanted.matches:
+        return Check(name, True, found)
+    if matches and wanted.compute_capability in (None, _dotted(machine.compute_capability)):
+        return Check(name, True, found)
+    reason = f"gpu={wanted.name} must be {' or '.join(wanted.matches)}, got {found}"
+    remedy = "ask for the GPU that the job lands on, or set gpu.any=true"
+    return Check(name, False, reason, remedy, refusal=Refusal.wrong_gpu)
+
+
+def _is_named(word: str, gpu_name: str) -> bool:
+    """Whether a whole word of the driver's name: a GB200 is no B200, a GH200 no H200."""
+    whole = rf"(?<![A-Za-z0-9]){re.escape(word)}(?![A-Za-z0-9])"
+    return re.search(whole, gpu_name, re.IGNORECASE) is not None
+
+
+def _needs_te(point: Point) -> bool:
+    return point.backend is Backend.te and point.gpu.device == "cuda"
+
+
+def _transformer_engine(point: Point, machine: Machine) -> Check:
+    name = "Transformer Engine"
+    if machine.gpu_name is None:
+        return Check(name, None, "needs a CUDA GPU to be imported")
+    required = _needs_te(point) and point.job is not Job.probe
+    refusal = Refusal.import_error if required else None
+    if machine.libraries is None:
+        return Check(name, None, f"not asked: backend={point.backend.name} does without it")
+    if machine.libraries.te_error:
+        version = f"{machine.te_version} " if machine.te_version else ""
+        reason = f"{version}cannot be imported: {machine.libraries.te_error}"
+        remedy = REMEDY if "cudnn" in reason.lower() else "install transformer-engine[pytorch]"
+        return Check(name, False, reason, remedy, refusal=refusal)
+    return Check(name, True, machine.te_version or "importable")
+
+
+def _cudnn(point: Point, machine: Machine) -> Check:
+    libraries = machine.libraries
+    if machine.gpu_name is None:
+        return Check("cuDNN", None, f"{machine.no_cuda_reason}: no cuDNN")
+    if libraries is None:
+        return _cudnn_of_torch()
+    required = _needs_te(point) and point.job is not Job.probe
+    shown = (
+        f"PyTorch loads {libraries.cudnn_torch or 'none'}, "
+        f"Transformer Engine loads {libraries.cudnn_te or 'none'}"
+    )
+    conflict = libraries.conflict
+    if conflict:
+        refusal = Refusal.import_error if required else None
+        return Check("cuDNN", False, f"{shown}; {conflict}", REMEDY, refusal=refusal)
+    if libraries.differ:
+        return Check("cuDNN", False, f"{shown}: two different ones", REMEDY)
+    return Check("cuDNN", True, shown)
+
+
+def _cudnn_of_torch() -> Check:
+    import torch
+
+    try:
+        version = torch.backends.cudnn.version()  # type: ignore[no-untyped-call]  # torch's own
+    except RuntimeError as error:
+        return Check("cuDNN", False, f"PyTorch cannot use the cuDNN it finds: {error}", REMEDY)
+    return Check("cuDNN", True, f"PyTorch loads {show_version(version) if version else 'none'}")
+
+
+def _mxfp8(point: Point, machine: Machine) -> Check:
+    name = "MXFP8 available"
+    if machine.compute_capability is None:
+        return Check(name, False, f"no CUDA GPU: {machine.no_cuda_reason}")
+    if machine.libraries and "mxfp8" in machine.libraries.availability:
+        ok, reason = machine.libraries.availability["mxfp8"]
+        return Check(name, ok, reason, source="transformer_engine.pytorch.is_mxfp8_available")
+    rule = COMPUTE_CAPABILITIES[RecipeName.mxfp8]
+    own = rule.refuses(machine.compute_capability)
+    return Check(name, own is None, own or "", source=rule.source)
+
+
+_ANSWER_NAMES = {
+    RecipeName.mxfp8: "mxfp8",
+    RecipeName.fp8_current: "fp8",
+    RecipeName.fp8_delayed: "fp8",
+    RecipeName.fp8_block: "fp8_block_scaling",
+}
+
+
+def _recipe(point: Point, machine: Machine) -> Check | None:
+    key = _ANSWER_NAMES.get(point.recipe.name)
+    if key is None or not _needs_te(point) or point.job is Job.probe:
+        return None
+    if machine.libraries is None or key not in machine.libraries.availability:
+        return None
+    ok, reason = machine.libraries.availability[key]
+    return Check(
+        f"recipe {point.recipe.name.name}",
+        ok,
+        reason,
+        source=f"transformer_engine.pytorch.is_{key}_available",
+        refusal=None if ok else Refusal.unsupported,
+    )
+
+
+def _attention_version(point: Point, machine: Machine) -> Check | None:
+    libraries = machine.libraries
+    if not _needs_te(point) or libraries is None or libraries.cudnn_te is None:
+        return None
+    major, minor, patch = map(int, libraries.cudnn_te.split("."))
+    limit = CUDNN_FOR_TRANSFORMER_ENGINE
+    if attention_is_quantized(point.recipe):
+        limit = {
+            RecipeName.mxfp8: CUDNN_FOR_MXFP8_ATTENTION,
+            RecipeName.fp8_current: CUDNN_FOR_CURRENT_SCALING_ATTENTION,
+        }.get(point.recipe.name, limit)
+    reason = limit.refuses((major, minor, patch))
+    refusal = Refusal.unsupported if reason and point.job is not Job.probe else None
+    shown = reason or f"{libraries.cudnn_te} serves"
+    return Check(limit.name, reason is None, shown, source=limit.source, refusal=refusal)
+
+
+def _dotted(capability: tuple[int, int]) -> str:
+    return f"{capability[0]}.{capability[1]}"

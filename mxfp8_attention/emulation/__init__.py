@@ -1,0 +1,1 @@
+"""MXFP8 in plain PyTorch."""

@@ -1,0 +1,1 @@
+"""MLA RoPE: eager, Triton kernels, autograd."""

@@ -1,0 +1,394 @@
+"""`collect` gathers every planned point, whatever became of it, and counts none twice."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from jobs.collect.gather import collect
+from jobs.errors import RecordError, UsageError
+from jobs.record import Cause, Outcome
+from jobs.schedulers.slurm.states import Knowledge, TaskState
+from jobs.status.results import Collection
+from jobs.status.scheduler_query import LAST_SEEN
+from tests.builders.ledger import FakeSweep, passed_sweep
+from tests.builders.records import asked, record
+
+
+def gathered(
+    tmp_path: Path, *words: str, queue_error: str | None = None, **said: str
+) -> Collection:
+    """Collects; `job14_2="RUNNING"` is what the scheduler says of that task."""
+    names = {name.removeprefix("job"): word for name, word in said.items()}
+    tasks = {
+        name: TaskState(name, name, word, evidence=("sacct: x",)) for name, word in names.items()
+    }
+    return collect(
+        list(words) or ["latest"],
+        tmp_path / "runs",
+        tmp_path / "results",
+        ask_states=(lambda jobs: Knowledge(tasks, queue_error)) if said or queue_error else None,
+    )
+
+
+def files(folder: Path) -> dict[str, tuple[bytes, int]]:
+    return {
+        str(path.relative_to(folder)): (path.read_bytes(), path.stat().st_mtime_ns)
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+def mixed_sweep(runs_dir: Path) -> FakeSweep:
+    """Eight points, each with another fate."""
+    configs = [asked(shape__seq_len=128 * (number + 1)) for number in range(8)]
+    sweep = FakeSweep.plan(runs_dir, configs)
+    ids = list(sweep.points)
+    sweep.submit("14", ids[:7])
+    sweep.attempt("14", ids[0], record(ids[0], configs[0], job_id="14_0"))
+    sweep.attempt("14", ids[1], record(ids[1], configs[1], Outcome.FAILED, job_id="14_1"))
+    sweep.attempt("14", ids[2], record(ids[2], configs[2], Outcome.UNSUPPORTED, job_id="14_2"))
+    died = record(ids[3], configs[3], Outcome.ERROR, cause=Cause.crashed, lines=["Segfault"])
+    sweep.attempt("14", ids[3], died)
+    sweep.attempt("14", ids[4], None, log="step 1\n")
+    sweep.attempt("14", ids[5], None, log="step 1\n")
+    sweep.job_log("14_5_0_log.err", "slurmstepd: error: *** JOB 19 ON n1 CANCELLED AT x ***\n")
+    return sweep
+
+
+def test_every_planned_point_has_one_row_and_the_totals_add_up(tmp_path: Path) -> None:
+    mixed_sweep(tmp_path / "runs")
+    collection = gathered(tmp_path, job14_4="RUNNING", job14_5="CANCELLED", job14_6="PENDING")
+    states = [point.state for point in collection.points]
+    assert states == [
+        "PASSED",
+        "FAILED",
+        "UNSUPPORTED",
+        "ERROR",
+        "RUNNING",
+        "ERROR",
+        "PENDING",
+        "PLANNED",
+    ]
+    totals = collection.totals
+    assert totals.pop("planned") == 8 == sum(totals.values())
+    assert collection.exit_code() == 1
+    table = json.loads((tmp_path / "results" / collection.name / "points.json").read_text())
+    assert [row["state"] for row in table] == states
+
+
+def test_a_point_without_a_record_shows_its_cause_and_the_line_of_the_log(tmp_path: Path) -> None:
+    mixed_sweep(tmp_path / "runs")
+    killed = gathered(tmp_path, job14_5="CANCELLED").points[5]
+    assert killed.cause == "cancelled"
+    assert "CANCELLED AT" in killed.evidence[0].lines[0]
+    assert killed.evidence[0].file == "jobs/14/14_5_0_log.err"
+
+
+def test_a_log_alone_tells_of_an_end_where_no_scheduler_can_be_asked(tmp_path: Path) -> None:
+    mixed_sweep(tmp_path / "runs")
+    collection = gathered(tmp_path)
+    assert (collection.points[5].state, collection.points[5].cause) == ("ERROR", "cancelled")
+    assert collection.points[6].state == "PENDING"
+    assert "no scheduler" in collection.points[6].reason
+
+
+def test_a_job_that_the_scheduler_forgot_is_lost_unless_it_could_not_be_asked(
+    tmp_path: Path,
+) -> None:
+    mixed_sweep(tmp_path / "runs")
+    one = gathered(tmp_path, job14_4="RUNNING").points[6]
+    assert (one.state, one.cause) == ("ERROR", "cancelled")  # or the array would list it
+    for path in (tmp_path / "runs").glob(f"*/{LAST_SEEN}"):
+        path.unlink()
+    forgotten = gathered(tmp_path, job15="RUNNING").points[6]
+    assert (forgotten.state, forgotten.cause) == ("ERROR", "lost")
+    assert "squeue knows no job 14_6" in forgotten.reason
+    silent = gathered(tmp_path, queue_error="Unable to contact slurm controller").points[6]
+    assert silent.state == "PENDING"
+
+
+def test_a_number_that_was_given_to_another_job_tells_nothing(tmp_path: Path) -> None:
+    sweep = FakeSweep.plan(tmp_path / "runs", [asked()])
+    sweep.submit("14", list(sweep.points))
+    told = []
+    for name in (f"{sweep.ledger.sweep_id}.0", "s-20260101-000000-000000.0", "wrap"):
+        task = TaskState("14", "14", "RUNNING", names=(name,))
+        knowledge = Knowledge({"14": task})
+        (point,) = collect(
+            ["latest"],
+            tmp_path / "runs",
+            tmp_path / "results",
+            ask_states=lambda jobs, known=knowledge: known,  # type: ignore[misc]
+        ).points
+        told.append((point.state, point.cause))
+    assert told == [("PENDING", None), ("ERROR", "lost"), ("ERROR", "lost")]
+    assert "given the number 14 to another job, 'wrap'" in point.reason
+
+
+def test_the_exit_code_is_that_of_the_worst_outcome(tmp_path: Path) -> None:
+    passed_sweep(tmp_path / "runs")
+    assert gathered(tmp_path).exit_code() == 0
+    sweep = FakeSweep.plan(tmp_path / "runs", [asked()])
+    sweep.submit("15", ["p-0000"], array=False)
+    sweep.attempt("15", "p-0000", record("p-0000", asked(), Outcome.UNSUPPORTED, job_id="15"))
+    collection = gathered(tmp_path, sweep.ledger.sweep_id)
+    assert collection.exit_code() == 3
+    assert collection.exit_code(allow_unsupported=True) == 0
+
+
+def test_collecting_again_changes_no_file(tmp_path: Path) -> None:
+    mixed_sweep(tmp_path / "runs")
+    folder = gathered(tmp_path).folder
+    assert folder is not None
+    before = files(folder)
+    gathered(tmp_path)
+    assert files(folder) == before
+
+
+def test_what_a_killed_collect_left_goes(tmp_path: Path) -> None:
+    mixed_sweep(tmp_path / "runs")
+    folder = gathered(tmp_path).folder
+    assert folder is not None
+    left = folder / "jobs" / ".output.log.77.part"
+    left.touch()
+    os.utime(left, (0, 0))
+    gathered(tmp_path)
+    assert not left.exists()
+
+
+def test_what_ended_since_is_taken_in(tmp_path: Path) -> None:
+    sweep = mixed_sweep(tmp_path / "runs")
+    assert gathered(tmp_path, job14_4="RUNNING").totals["RUNNING"] == 1
+    config = sweep.points["p-0004"]
+    left = record("p-0004", config, job_id="14_4")
+    attempt = sweep.ledger.point_folder("14", "p-0004") / "attempt-1"
+    (attempt / "record.json").write_text(left.model_dump_json())
+    assert gathered(tmp_path).totals["PASSED"] == 2
+
+
+def test_each_job_has_its_logs_script_and_records(tmp_path: Path) -> None:
+    passed_sweep(tmp_path / "runs")
+    folder = gathered(tmp_path).folder
+    assert folder is not None
+    job = folder / "jobs" / "14"
+    assert (job / "14_submission.sh").is_file()
+    for name in ("started.json", "record.json", "output.log"):
+        assert (job / "p-0001" / "attempt-1" / name).is_file()
+
+
+def test_a_pickle_is_never_taken_along(tmp_path: Path) -> None:
+    sweep = passed_sweep(tmp_path / "runs")
+    (sweep.ledger.root / "14" / "14_0_result.pkl").write_bytes(b"cos\nsystem\n")
+    folder = gathered(tmp_path).folder
+    assert folder is not None
+    assert not list(folder.rglob("*.pkl"))
+
+
+def test_one_task_of_an_array_is_gathered_alone(tmp_path: Path) -> None:
+    sweep = passed_sweep(tmp_path / "runs")
+    sweep.job_log("14_0_0_log.out", "zero\n")
+    sweep.job_log("14_1_0_log.out", "one\n")
+    collection = gathered(tmp_path, "14_1")
+    assert [point.point_id for point in collection.points] == ["p-0001"]
+    assert collection.folder is not None
+    assert collection.folder.name == "14_1"
+    assert not (collection.folder / "jobs/14/p-0000").exists()
+    assert not (collection.folder / "jobs/14/14_0_0_log.out").exists()
+    assert (collection.folder / "jobs/14/14_1_0_log.out").exists()
+
+
+@pytest.mark.parametrize("word", ["14", "14.batch", "16", "14_[0-2]", "p-0001", "latest"])
+def test_any_form_of_an_id_finds_the_sweep(tmp_path: Path, word: str) -> None:
+    passed_sweep(tmp_path / "runs")
+    assert gathered(tmp_path, word).points
+
+
+def test_several_ids_make_one_collection_without_repetition(tmp_path: Path) -> None:
+    passed_sweep(tmp_path / "runs", "14")
+    passed_sweep(tmp_path / "runs", "21")
+    collection = gathered(tmp_path, "14_0", "14_1", "21", "14_0")
+    assert len(collection.points) == 5
+    assert collection.job_ids == ["14", "21"]
+
+
+@pytest.mark.parametrize("word", ["99", "s-20200101-000000-abcdef", "p-nope", "no/where"])
+def test_an_id_that_means_nothing_is_refused_in_one_line(tmp_path: Path, word: str) -> None:
+    passed_sweep(tmp_path / "runs")
+    with pytest.raises(UsageError) as refused:
+        gathered(tmp_path, word)
+    assert "\n" not in str(refused.value)
+    assert word in str(refused.value)
+
+
+def test_a_copy_elsewhere_and_a_collection_itself_can_be_gathered(tmp_path: Path) -> None:
+    sweep = passed_sweep(tmp_path / "runs")
+    copy = tmp_path / "from" / "afar"
+    shutil.copytree(sweep.ledger.root, copy)
+    shutil.rmtree(tmp_path / "runs")
+    collection = gathered(tmp_path, str(copy))
+    assert collection.totals["PASSED"] == 3
+    assert collection.folder is not None
+    moved = tmp_path / "moved"
+    shutil.copytree(collection.folder, moved)
+    again = gathered(tmp_path, f"{moved}/")
+    assert again.points == collection.points
+    assert again.folder == moved
+
+
+def test_a_later_submission_of_a_point_is_what_counts(tmp_path: Path) -> None:
+    sweep = FakeSweep.plan(tmp_path / "runs", [asked()])
+    sweep.submit("14", ["p-0000"], array=False)
+    lost = record("p-0000", asked(), Outcome.ERROR, cause=Cause.node_fail, job_id="14")
+    sweep.attempt("14", "p-0000", lost)
+    sweep.submit("15", ["p-0000"], array=False)
+    assert gathered(tmp_path, job15="PENDING").points[0].state == "PENDING"
+    sweep.attempt("15", "p-0000", record("p-0000", asked(), job_id="15"))
+    point = gathered(tmp_path).points[0]
+    assert (point.state, point.job_id, point.attempts) == ("PASSED", "15", 2)
+
+
+def test_a_requeued_point_is_not_what_its_first_attempt_left(tmp_path: Path) -> None:
+    sweep = FakeSweep.plan(tmp_path / "runs", [asked()])
+    sweep.submit("14", ["p-0000"], array=False)
+    lost = record("p-0000", asked(), Outcome.ERROR, cause=Cause.preempted, job_id="14")
+    sweep.attempt("14", "p-0000", lost)
+    assert gathered(tmp_path, job14="PENDING").points[0].state == "REQUEUED"
+    assert gathered(tmp_path, job14="RUNNING").points[0].state == "ERROR"
+    again = Knowledge({"14": TaskState("14", "14", "RUNNING", restarts=1)})
+    (point,) = collect(
+        ["latest"], tmp_path / "runs", tmp_path / "results", ask_states=lambda jobs: again
+    ).points
+    assert point.state == "REQUEUED", "its job runs anew and has not come to it yet"
+    sweep.attempt("14", "p-0000", None, number=2)
+    assert gathered(tmp_path, job14="RUNNING").points[0].state == "RUNNING"
+
+
+def test_a_point_whose_requeued_job_was_cancelled_as_it_waited_is_cancelled(
+    tmp_path: Path,
+) -> None:
+    sweep = FakeSweep.plan(tmp_path / "runs", [asked()])
+    sweep.submit("14", ["p-0000"], array=False)
+    full = record("p-0000", asked(), Outcome.ERROR, cause=Cause.storage, job_id="14")
+    sweep.attempt("14", "p-0000", full)
+    assert gathered(tmp_path, job14="CANCELLED").points[0].cause == "storage"  # never requeued
+    # squeue counts the restarts; accounting, which remembers the job, does not.
+    for restarts in (1, None):
+        told = Knowledge({"14": TaskState("14", "14", "CANCELLED", restarts=restarts)})
+        (point,) = collect(
+            ["latest"],
+            tmp_path / "runs",
+            tmp_path / "results",
+            ask_states=lambda jobs, told=told: told,  # type: ignore[misc]
+        ).points
+        assert (point.state, point.cause) == ("ERROR", "cancelled")
+        assert "before it came to this point again" in point.reason
+
+
+@pytest.mark.parametrize(
+    ("name", "harm"),
+    [
+        ("plan.jsonl", '{"point_id": "p-0000", "ind'),
+        ("sweep.json", "[]"),
+        ("jobs.jsonl", '{"job_id"'),
+        ("14/p-0000/attempt-1/record.json", ""),
+        ("14/p-0000/attempt-1/record.json", "[" * 200_000),
+        ("14/p-0000/attempt-1/record.json", '{"outcome": "PASSED", "config": null}'),
+        ("14/p-0000/attempt-1/record.json", "\ufeff\x00"),
+        ("14/p-0000/attempt-1/started.json", '{"pid": "x"}'),
+    ],
+)
+def test_a_damaged_file_is_named_and_the_rest_goes_on(
+    tmp_path: Path, name: str, harm: str
+) -> None:
+    sweep = passed_sweep(tmp_path / "runs")
+    path = sweep.ledger.root / name
+    tail = path.read_text().splitlines()[1:] if name.endswith("l") else []
+    path.write_text("\n".join([harm, *tail]))
+    collection = gathered(tmp_path, f"{sweep.ledger.root}/")
+    assert any(problem.file.startswith(name) for problem in collection.problems)
+    assert collection.totals["planned"] == 3
+    assert collection.totals["PASSED"] >= 2
+
+
+def test_a_folder_without_a_plan_still_shows_its_records(tmp_path: Path) -> None:
+    sweep = passed_sweep(tmp_path / "runs")
+    for name in ("plan.jsonl", "sweep.json", "jobs.jsonl"):
+        (sweep.ledger.root / name).unlink()
+    collection = gathered(tmp_path, f"{sweep.ledger.root}/")
+    assert collection.totals["PASSED"] == 3
+    assert collection.points[0].asked("shape.seq_len") == 1024
+
+
+def test_links_that_leave_the_folder_and_special_files_are_not_read(tmp_path: Path) -> None:
+    sweep = passed_sweep(tmp_path / "runs")
+    secret = tmp_path / "secret.json"
+    secret.write_text("secret")
+    attempt = sweep.ledger.root / "14/p-0000/attempt-1"
+    for name in ("record.json", "output.log"):
+        (attempt / name).unlink()
+        (attempt / name).symlink_to(secret)
+    fifo = sweep.ledger.root / "14/p-0001/attempt-1/record.json"
+    fifo.unlink()
+    os.mkfifo(fifo)
+    log = sweep.ledger.root / "14/p-0002/attempt-1/output.log"
+    log.unlink()
+    os.mkfifo(log)
+    loop = sweep.ledger.root / "14/p-0002/attempt-1/started.json"
+    loop.unlink()
+    loop.symlink_to(loop)
+    (sweep.ledger.root / "15").symlink_to("/etc")
+    with pytest.raises(UsageError, match="job must be of a sweep"):
+        gathered(tmp_path, "77")  # nobody's own number: every attempt is looked into
+    collection = gathered(tmp_path)
+    named = {problem.file for problem in collection.problems}
+    unread = ("p-0000/attempt-1/record", "p-0001/attempt-1/record", "p-0002/attempt-1/started")
+    assert {"15", *(f"14/{name}.json" for name in unread)} <= named
+    assert collection.folder is not None
+    assert b"secret" not in b"".join(held for held, _ in files(collection.folder).values())
+
+
+def test_a_folder_of_something_else_is_refused_and_nothing_is_written(tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "notes.txt").write_text("mine")
+    with pytest.raises(UsageError, match="must hold a sweep, a collection or attempts of points"):
+        gathered(tmp_path, f"{tmp_path}/other")
+    assert not (tmp_path / "results").exists()
+
+
+def test_a_sweep_whose_plan_is_empty_is_an_empty_collection(tmp_path: Path) -> None:
+    sweep = passed_sweep(tmp_path / "runs")
+    (tmp_path / "left").mkdir()
+    shutil.copy(sweep.ledger.root / "sweep.json", tmp_path / "left")
+    collection = gathered(tmp_path, f"{tmp_path}/left")
+    assert collection.totals["planned"] == 0
+    assert collection.exit_code() == 3
+
+
+def test_a_folder_of_sweeps_is_refused_with_one_of_them(tmp_path: Path) -> None:
+    sweep = passed_sweep(tmp_path / "runs")
+    with pytest.raises(UsageError, match=f"which holds 1; for example: {sweep.ledger.root}"):
+        gathered(tmp_path, f"{tmp_path}/runs")
+
+
+def test_damage_of_a_point_that_was_not_asked_for_is_not_told(tmp_path: Path) -> None:
+    sweep = passed_sweep(tmp_path / "runs")
+    path = sweep.ledger.root / "14" / "p-0002" / "attempt-1" / "record.json"
+    path.write_text("{")
+    assert not gathered(tmp_path, "14_0").problems
+    assert [p.file for p in gathered(tmp_path, "14").problems] == [
+        "14/p-0002/attempt-1/record.json"
+    ]
+
+
+def test_a_damaged_collection_is_refused_by_name(tmp_path: Path) -> None:
+    passed_sweep(tmp_path / "runs")
+    folder = gathered(tmp_path).folder
+    assert folder is not None
+    (folder / "collection.json").write_text('{"points": [{"state": "DONE"}]}')
+    with pytest.raises(RecordError, match=r"collection\.json is no collection"):
+        gathered(tmp_path, f"{folder}/")

@@ -1,0 +1,138 @@
+"""What stands in no drawing of the report is named there, with the reason."""
+
+from __future__ import annotations
+
+import html
+from pathlib import Path
+
+import pytest
+
+from jobs.collect.records_file import load_records
+from jobs.record import Outcome
+from jobs.report import drawings as report_drawings
+from jobs.report.drawings import Plots, draw
+from jobs.report.report import render
+from jobs.report.series import groups
+from jobs.status.results import CollectedPoint, Collection
+from tests.builders.records import asked, record
+
+H200 = Path(__file__).parents[3] / "docs" / "results" / "h200.jsonl"
+
+
+def timed(number: int, **changes: object) -> CollectedPoint:
+    config = asked(**changes)  # type: ignore[arg-type]
+    left = record(f"p-{number}", config)
+    return CollectedPoint(f"p-{number}", "s", config, "PASSED", record=left)
+
+
+def drawn(folder: Path, *points: CollectedPoint) -> tuple[Plots, Collection]:
+    collection = Collection("c", list(points))
+    return draw(collection, folder), collection
+
+
+def test_of_the_committed_records_every_pair_is_drawn_and_every_other_point_named(
+    tmp_path: Path,
+) -> None:
+    collection = load_records(H200)
+    plots = draw(collection, tmp_path)
+    titles = [group.title for group in plots.speed] + [
+        plot.title for group in plots.speed for plot in group.plots
+    ]
+    for shape in ("dsv3", "dsv3_model", "dsv2_lite", "kimi_k2", "hopper_fp8"):
+        assert any(title.endswith(f"NVIDIA H200, {shape}") for title in titles), shape
+    told = "\n".join(plots.left_out)
+    for part in (
+        "2 points: UNSUPPORTED, and nothing was timed: mxfp8 dsv3 b=1 s=4096 h200; ",
+        "bf16 dsv2_lite b=1 s=4096 h200 benchmark=quick: ERROR, and nothing was timed",
+        "mxfp8 dsv3 b=1 s=4096 h200 backend=emulated benchmark=quick: emulated, whose times say ",
+        "points: not the settings of the recipe's line: "
+        "bf16 dsv3 b=1 s=4096 h200 rope_kernel=eager tolerance=none; ",
+    ):
+        assert part in told
+    text = render(collection, plots)
+    assert all(html.escape(line).replace("&#x27;", "&#39;") in text for line in plots.left_out)
+    assert text.index("Not drawn") < text.index('id="accuracy"')
+
+
+def test_pairs_beyond_the_most_drawings_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(report_drawings, "_MOST_DRAWINGS", 5)
+    points = [timed(n, shape__seq_len=length) for n, length in enumerate((1024, 2048))]
+    points += [timed(n + 2, shape__name=f"shape{n}") for n in range(3)]
+    plots, _ = drawn(tmp_path, *points)
+    assert [group.title for group in plots.speed] == ["NVIDIA GB300, dsv3", "Stages only"]
+    assert plots.left_out == [
+        "2 pairs of GPU and shape: a report makes 5 drawings, of the largest pairs first: "
+        "NVIDIA GB300, shape1 (1 point); NVIDIA GB300, shape2 (1 point)"
+    ]
+
+
+def test_a_pair_without_lines_and_stages_is_named(tmp_path: Path) -> None:
+    point = timed(1)
+    assert point.record is not None
+    assert point.record.benchmark is not None
+    bare = point.record.benchmark.model_copy(update={"stages": []})
+    left = point.record.model_copy(update={"benchmark": bare})
+    plots, collection = drawn(
+        tmp_path, CollectedPoint("p-1", "s", point.config, "PASSED", record=left)
+    )
+    assert not plots.speed
+    assert plots.left_out == [
+        "NVIDIA GB300, dsv3 (1 point): one length, one recipe, and no stage was timed"
+    ]
+    assert plots.left_out[0] in render(collection, plots)
+
+
+def test_points_that_have_no_time_are_named_and_a_probe_is_not(tmp_path: Path) -> None:
+    untimed = record("p-2", asked(shape__seed=2)).model_copy(update={"benchmark": None})
+    refused = record("p-3", asked(shape__seed=3), Outcome.UNSUPPORTED)
+    plots, _ = drawn(
+        tmp_path,
+        CollectedPoint("p-1", "s", asked(shape__seed=1), "RUNNING"),
+        CollectedPoint("p-2", "s", asked(shape__seed=2), "PASSED", record=untimed),
+        CollectedPoint("p-3", "s", asked(shape__seed=3), "UNSUPPORTED", record=refused),
+        CollectedPoint("p-4", "s", asked(job="probe"), "PASSED", record=untimed),
+    )
+    label = "mxfp8 dsv3 b=1 s=4096 gb300 seed="
+    assert plots.left_out == [
+        f"{label}1: not ended",
+        f"{label}2: PASSED, and nothing was timed",
+        f"{label}3: UNSUPPORTED, and nothing was timed",
+    ]
+
+
+def test_where_everything_is_drawn_nothing_is_told(tmp_path: Path) -> None:
+    plots, collection = drawn(tmp_path, timed(1), timed(2, shape__seq_len=2048))
+    assert plots.left_out == []
+    assert "Not drawn" not in render(collection, plots)
+
+
+def test_a_dozen_points_of_one_reason_are_named_and_the_rest_is_counted(tmp_path: Path) -> None:
+    waiting = [
+        CollectedPoint(f"p-{seed}", "s", asked(shape__seed=seed), "PENDING") for seed in range(14)
+    ]
+    plots, _ = drawn(tmp_path, *waiting)
+    (line,) = plots.left_out
+    assert line.startswith("14 points: not ended: ")
+    assert line.count("seed=") == 12
+    assert line.endswith("seed=11 and 2 more")
+
+
+def test_a_line_joins_only_points_of_the_same_settings(tmp_path: Path) -> None:
+    lengths = (1024, 2048, 4096)
+    usual = [timed(n, shape__seq_len=length) for n, length in enumerate(lengths)]
+    cached = timed(5, shape__seq_len=4096, recipe__weights="cached")
+    ungated = timed(6, shape__seq_len=8192, tolerance__name="none")
+    again = [timed(n, shape__seq_len=1024, shape__seed=n) for n in (7, 8)]
+    plots, collection = drawn(tmp_path, *usual, cached, ungated, *again)
+    (group,) = groups(collection.points)
+    assert [one.point.point_id for one in group.lines.of_recipe("mxfp8")] == [
+        *("p-0", "p-7", "p-8", "p-1", "p-2", "p-6"),
+    ]
+    label = "mxfp8 dsv3 b=1 s={} gb300"
+    assert plots.left_out == [
+        f"{label.format(4096)} weights=cached: not the settings of the recipe's line",
+        "3 points: share recipe and length, so that only the middle one is marked in a line: "
+        f"{label.format(1024)}; {label.format(1024)} seed=7; {label.format(1024)} seed=8",
+    ]

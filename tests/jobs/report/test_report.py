@@ -1,0 +1,263 @@
+"""The report as text: whole, self-contained, and nothing in it runs but its own script."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from jobs.collect.gather import collect
+from jobs.collect.points_table import row
+from jobs.report import text as report_text
+from jobs.report.environment import node_table
+from jobs.report.report import write_report
+from jobs.report.tables import edge_rows
+from jobs.report.text import NOTHING
+from jobs.status.results import OUTCOMES, STATES, CollectedPoint, Collection
+from tests.builders.demo_ledger import HOSTILE, demo_sweep
+from tests.builders.ledger import passed_sweep
+from tests.builders.records import asked, record, untimed, with_notes
+
+
+class Page(HTMLParser):
+    """Tags, ids, links and text of a page."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.words: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.words.append(data)
+
+    def values(self, name: str) -> list[str]:
+        return [held for _, about in self.tags if (held := about.get(name)) is not None]
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Collection:
+    folder = tmp_path_factory.mktemp("demo")
+    demo_sweep(folder / "runs")
+    return collect(["latest"], folder / "runs", folder / "results")
+
+
+@pytest.fixture(scope="module")
+def text(demo: Collection) -> str:
+    assert demo.folder is not None
+    return (demo.folder / "report.html").read_text(encoding="utf-8")
+
+
+def written(folder: Path, *points: CollectedPoint) -> str:
+    folder.mkdir(exist_ok=True)
+    return write_report(Collection("c", list(points), folder)).read_text(encoding="utf-8")
+
+
+def test_every_section_is_there_and_every_link_leads_somewhere(
+    demo: Collection, text: str
+) -> None:
+    page = Page(text)
+    ids = page.values("id")
+    assert {"summary", "failures", "points", "speed", "accuracy", "nodes", "provenance"} <= set(
+        ids
+    )
+    assert len(ids) == len(set(ids))
+    for link in page.values("href"):
+        if link.startswith("#"):
+            assert link[1:] in ids
+        else:
+            assert demo.folder is not None
+            assert (demo.folder / link).exists(), link
+
+
+def test_the_page_needs_nothing_from_anywhere(text: str) -> None:
+    page = Page(text)
+    assert not [tag for tag, _ in page.tags if tag in ("link", "img", "iframe", "object", "base")]
+    assert not page.values("src")
+    addresses = set(re.findall(r"https?://[^\s\"'<>)]+", text))
+    assert addresses <= {"http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"}
+    assert "default-src 'none'" in text
+
+
+def test_text_of_a_log_is_shown_and_not_run(text: str) -> None:
+    page = Page(text)
+    assert [tag for tag, _ in page.tags].count("script") == 1
+    assert not any(name.startswith("on") for _, about in page.tags for name in about)
+    assert HOSTILE in "".join(page.words)
+    assert "\x1b" not in text
+
+
+def test_every_figure_of_the_summary_adds_up(demo: Collection, text: str) -> None:
+    counts = [int(n) for n in re.findall(r'class="figure">(\d+)</span> <span aria', text)]
+    assert sum(counts) == demo.totals["planned"] == 48
+    assert text.count("<tr data-state=") == 48
+
+
+def test_each_failure_shows_its_evidence_and_log(text: str) -> None:
+    words = "".join(Page(text).words)
+    assert "DUE TO TIME LIMIT" in words
+    assert "RuntimeError: no plan" in words
+    assert "compute_capability must be at least 10.0 for MXFP8, got 9.0" in words
+    assert "Last lines of" in words
+
+
+def test_plots_are_saved_for_pasting_too(demo: Collection) -> None:
+    assert demo.folder is not None
+    names = {path.name for path in (demo.folder / "plots").iterdir()}
+    for stem in ("speedup-1", "time-1", "peak-1", "stages-1", "accuracy", "speed-error", "nodes"):
+        assert {f"{stem}.svg", f"{stem}.png"} <= names
+
+
+def test_a_page_is_made_of_anything(tmp_path: Path) -> None:
+    assert "0 of 0 planned points passed" in written(tmp_path / "empty")
+    states = [CollectedPoint(f"p-{state}", "s", asked(), state) for state in OUTCOMES + STATES]
+    assert "1 of 8 planned points passed" in written(tmp_path / "states", *states)
+    nothing = CollectedPoint("p-1", "s", {}, "PLANNED")
+    assert "p-1" in written(tmp_path / "bare", nothing)
+
+
+def test_hostile_names_and_numbers_break_nothing(tmp_path: Path) -> None:
+    config = asked(shape__name=HOSTILE, recipe__name="$\\frac{", shape__seq_len=-5)
+    config["gpu"]["name"] = "\ud800'\"><svg onload=1>"
+    left = record("p-1", asked()).model_copy(update={"config": config})
+    text = written(
+        tmp_path / "c",
+        CollectedPoint("p-1", "s", config, "PASSED", record=left),
+        CollectedPoint("p-2", "s", asked(shape__name="a$b_{"), "PASSED", record=left),
+        CollectedPoint("p-3", "s", config, "ERROR", reason=HOSTILE, command=HOSTILE),
+    )
+    page = Page(text)
+    assert [tag for tag, _ in page.tags].count("script") == 1
+    assert not any(name.startswith("on") for _, about in page.tags for name in about)
+
+
+@pytest.mark.parametrize("value", ["NaN", "Infinity", "-Infinity", 0.0, -1.0, 1e308])
+def test_times_that_are_no_times_are_left_out_of_the_plots(tmp_path: Path, value: object) -> None:
+    points = []
+    for number, length in enumerate((1024, 2048, 4096)):
+        config = asked(shape__seq_len=length)
+        plain = record(f"p-{number}", config).model_dump(mode="json")
+        if number == 1:
+            for arm in plain["benchmark"]["arms"]:
+                arm["fprop"] |= {"median_ms": value, "low_ms": value, "high_ms": value}
+            plain["benchmark"]["fprop_speedup"] |= {"ratio": value, "low": value, "high": value}
+            plain["benchmark"]["stages"][0]["share_of_roofline"] = value
+            plain["validation"]["tensors"][0]["rel_l2"] = value
+        left = record(f"p-{number}", config).model_validate(plain)
+        points.append(CollectedPoint(f"p-{number}", "s", config, "PASSED", record=left))
+    assert "Speedup over BF16" in written(tmp_path / "c", *points)
+
+
+def test_emulated_times_are_never_drawn_as_speed(tmp_path: Path) -> None:
+    points = []
+    for length in (128, 256):
+        config = asked(gpu="cpu", shape="tiny", shape__seq_len=length)
+        left = record(f"p-{length}", config)
+        points.append(CollectedPoint(f"p-{length}", "s", config, "PASSED", record=left))
+    text = written(tmp_path / "c", *points)
+    assert "All 2 points were emulated: checks this code, not hardware." in text
+    assert "Speedup over BF16" not in text
+    assert "no claim" in text
+
+
+def test_a_point_that_was_not_timed_says_that_it_was_emulated(tmp_path: Path) -> None:
+    points = []
+    for gpu in ("cpu", "gb300"):
+        config = asked(gpu=gpu)
+        left = untimed(record(gpu, config))
+        points.append(CollectedPoint(gpu, "s", config, "PASSED", record=left))
+    text = written(tmp_path / "c", *points)
+    assert "1 of 2 points was emulated: checks this code, not hardware." in text
+    assert text.count("<small>emulated</small>") == 1
+
+
+def test_writing_again_changes_no_file(tmp_path: Path) -> None:
+    passed_sweep(tmp_path / "runs")
+    folder = collect(["latest"], tmp_path / "runs", tmp_path / "results").folder
+    assert folder is not None
+    before = {path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()}
+    collect(["latest"], tmp_path / "runs", tmp_path / "results")
+    assert before == {
+        path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()
+    }
+
+
+def test_a_tensor_in_bf16_is_listed_once() -> None:
+    points = [
+        CollectedPoint(f"p-{recipe}", "s", config, "PASSED", record=record("p", config))
+        for recipe in ("bf16", "mxfp8")
+        for config in [asked(recipe)]
+    ]
+    both = {row.tensor: row for row in edge_rows(points)}
+    assert both["dx"].point.point_id == "p-mxfp8"
+    assert (both["dx"].gated, both["dx (bf16)"].gated) == (1, 2)
+    alone = [row.tensor for row in edge_rows(points[:1])]
+    assert "dx (bf16)" in alone
+    assert all(name.endswith(" (bf16)") for name in alone)
+    assert len(alone) == len(set(alone))
+
+
+def test_a_stages_own_error_is_not_taken_for_that_of_the_whole_path() -> None:
+    left = record("p-1", asked())
+    assert left.validation is not None
+    whole = next(e for e in left.validation.tensors if (e.tensor, e.arm) == ("out", "recipe"))
+    stage = whole.model_copy(update={"reference": "stage", "rel_l2": 0.19})
+    judged = left.validation.model_copy(update={"tensors": [whole, stage]})
+    left = left.model_copy(update={"validation": judged})
+    rows = edge_rows([CollectedPoint("p-1", "s", asked(), "PASSED", record=left)])
+    assert {(row.tensor, row.quantity, row.gated) for row in rows} == {
+        ("out", "relative L2 against FP32", 1),
+        ("out, stage", "relative L2 against FP32 of the same inputs", 1),
+    }
+
+
+def test_of_nodes_only_what_was_seen_is_shown() -> None:
+    seen = record("p-1", asked())
+    blind = seen.model_copy(update={"telemetry": [], "probe": None})
+    points = [CollectedPoint("p-1", "s", asked(), "PASSED", record=left) for left in (seen, blind)]
+    titles, (node,) = node_table([row(points[0])])
+    assert "SM clock (MHz)" in titles
+    assert (node.throttled, node.limits) == ("no", "nothing")
+    titles, (node,) = node_table([row(points[1])])
+    assert titles == node.figures == []
+    assert (node.throttled, node.limits) == (NOTHING, NOTHING)
+
+
+def test_the_words_of_the_page_are_explained_on_it(text: str) -> None:
+    for word in ("fprop, bprop", "Relative L2", "Gate", "Roofline", "UNSUPPORTED"):
+        assert f"<dt>{word}</dt>" in text
+
+
+def test_the_bf16_arms_own_error_stands_beside_the_recipes(tmp_path: Path) -> None:
+    config = asked()
+    left = record("p-1", config)
+    made = CollectedPoint("p-1", "c", config, "PASSED", record=left)
+    recipe, bf16 = (report_text.number(row(made)[f"{arm}out_rel_l2"]) for arm in ("", "bf16_"))  # type: ignore[arg-type]  # numbers
+    assert f"{recipe} <small>bf16 {bf16}</small>" in written(tmp_path, made)
+
+
+def test_notes_of_a_benchmark_are_flagged_and_said(tmp_path: Path) -> None:
+    config = asked()
+    noted = with_notes(record("p-1", config), "times not stable after 40 warm-up iterations")
+    page = written(
+        tmp_path / "c",
+        CollectedPoint("p-1", "s", config, "PASSED", record=noted),
+        CollectedPoint("p-2", "s", config, "PASSED", record=record("p-2", config)),
+    )
+    assert page.count("⚑ <small>times not stable after 40 warm-up iterations</small>") == 1
+    plain = CollectedPoint("p-2", "s", config, "PASSED", record=record("p-2", config))
+    assert "Notes of the benchmark" not in written(tmp_path / "plain", plain)
+
+
+def test_one_gpu_is_told_by_the_head_and_takes_no_column(tmp_path: Path) -> None:
+    waits = CollectedPoint("p-1", "s", asked(), "PENDING")
+    for other in (CollectedPoint("p-2", "s", asked(gpu="h200"), "PENDING"), None):
+        name = "one" if other is None else "two"
+        text = written(tmp_path / name, waits, *([other] if other else []))
+        assert ("gb300" if other is None else "gb300, h200") in text
+        assert (">GPU</th>" in text[text.index('id="table"') :]) is (other is not None)

@@ -1,0 +1,88 @@
+"""Every row of the report has a name of its own, and stands where a reader looks for it."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from pathlib import Path
+
+from jobs.collect.points_table import row
+from jobs.collect.records_file import load_records
+from jobs.report.tables import point_table
+from jobs.status.results import CollectedPoint, Collection
+from tests.builders.records import asked
+
+H200 = Path(__file__).parents[3] / "docs" / "results" / "h200.jsonl"
+
+
+def names(*configs: dict[str, object]) -> list[str]:
+    """What the rows are called, from the first row down."""
+    points = [CollectedPoint(f"p-{n}", "s", one, "PENDING") for n, one in enumerate(configs)]
+    return names_of(Collection("s", points))
+
+
+def names_of(collection: Collection) -> list[str]:
+    _, made = point_table(collection.points, [row(point) for point in collection.points])
+    return [one.cells[0].text for one in made]
+
+
+def test_every_row_of_the_committed_records_has_a_name_of_its_own_and_its_place() -> None:
+    collection = load_records(H200)
+    found = names_of(collection)
+    assert len(set(found)) == len(found) == len(collection.points)
+    layers = [name.split()[:3] for name in found if not name.startswith("probe")]
+    places = [(shape, int(length.removeprefix("s=")), recipe) for shape, length, recipe in layers]
+    assert places == sorted(places)
+    assert ("dsv3", 16384, "fp8_current") in places
+    assert "dsv3 s=4096 bf16 rope_kernel=eager tolerance=none" in found
+    assert "dsv3 s=4096 mxfp8 backend=emulated benchmark=quick" in found
+    assert found[-2:] == ["probe run 1", "probe run 2"]
+
+
+def test_what_all_points_share_is_in_no_name() -> None:
+    assert names(asked()) == ["dsv3"]
+    assert names(asked("mxfp8"), asked("bf16")) == ["dsv3 bf16", "dsv3 mxfp8"]
+    assert names(asked(gpu="h200"), asked(gpu="gb300")) == ["dsv3 gb300", "dsv3 h200"]
+    assert names(asked(shape__batch=2), asked()) == ["dsv3", "dsv3 b=2"]
+
+
+def test_a_probe_and_a_lost_plan_stand_last() -> None:
+    assert names(asked(job="probe"), {}, asked()) == ["dsv3", "probe", "p-1"]
+    probes = [asked(gpu=gpu, job="probe") for gpu in ("h200", "gb300")]
+    assert names(*probes) == ["probe gb300", "probe h200"]
+
+
+def test_rows_of_any_mixture_have_names_of_their_own() -> None:
+    grid = itertools.product(
+        ("bf16", "mxfp8"),
+        ("h200", "gb300"),
+        ("dsv3", "kimi_k2"),
+        (512, 1024, 16384),
+        ("fused", "split"),
+        ("auto", "eager"),
+    )
+    every = [
+        asked(recipe, gpu, shape, shape__seq_len=length, shape__projection=projection)
+        | {"backend": backend}
+        for recipe, gpu, shape, length, projection, backend in grid
+    ]
+    rng = random.Random(4)
+    for _ in range(20):
+        shown = rng.sample(every, rng.randint(2, len(every)))
+        assert len(set(names(*shown))) == len(shown)
+
+
+def test_what_else_differs_sorts_by_its_number() -> None:
+    seeds = [asked(shape__seed=seed) for seed in (100, 9, 20)]
+    assert names(*seeds) == ["dsv3 seed=9", "dsv3 seed=20", "dsv3 seed=100"]
+
+
+def test_the_name_sorts_as_the_rows_stand() -> None:
+    points = [
+        CollectedPoint(f"p-{length}", "s", asked(shape__seq_len=length), "PENDING")
+        for length in (16384, 512, 4096)
+    ]
+    _, made = point_table(points, [row(point) for point in points])
+    assert [one.point.point_id for one in made] == ["p-512", "p-4096", "p-16384"]
+    keys = [str(one.cells[0].key) for one in made]
+    assert keys == sorted(keys)

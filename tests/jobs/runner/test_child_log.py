@@ -1,0 +1,141 @@
+"""A log holds all that was printed, or its head, its tail and what is missing between them."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from jobs.runner.child_log import ChildLog
+from jobs.runner.postmortem import TAIL_BYTES
+from jobs.verbs.status import added_to
+
+BOUND = 2**16
+LEFT_OUT = re.compile(
+    r"\[\.\.\. +([\d,]+) bytes left out here: launch\.max_log_mib=[\d.]+ \.\.\.\]"
+)
+
+
+@contextmanager
+def logging(path: Path, max_bytes: int | None = BOUND) -> Iterator[int]:
+    """The end of a pipe whose other end is written to a log."""
+    log = ChildLog(path, max_bytes)
+    end = os.dup(log.write_end)
+    log.start()
+    try:
+        yield end
+    finally:
+        os.close(end)
+        log.close()
+
+
+def write(end: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(end, data) :]
+
+
+def numbered(first: int, last: int) -> bytes:
+    return b"".join(b"line %07d\n" % number for number in range(first, last))
+
+
+def test_a_log_within_its_bound_is_what_was_printed(tmp_path: Path) -> None:
+    path = tmp_path / "output.log"
+    with logging(path) as end:
+        write(end, numbered(0, 1000) + b"cut")
+    assert path.read_bytes() == numbered(0, 1000) + b"cut"
+
+
+def test_without_a_bound_everything_stays(tmp_path: Path) -> None:
+    path = tmp_path / "output.log"
+    with logging(path, None) as end:
+        write(end, numbered(0, 100_000))
+    assert path.read_bytes() == numbered(0, 100_000)
+
+
+@pytest.mark.parametrize("lines", [6_000, 100_000])
+def test_head_and_tail_stay_and_what_is_missing_is_counted(tmp_path: Path, lines: int) -> None:
+    path = tmp_path / "output.log"
+    with logging(path) as end:
+        write(end, numbered(0, lines))
+    text = path.read_text()
+    assert len(text) <= BOUND
+    (told,) = LEFT_OUT.finditer(text)
+    head, tail = text[: told.start()], text[told.end() + 1 :]
+    assert head.startswith("line 0000000\n")
+    assert tail.endswith(f"line {lines - 1:07d}\n")
+    assert min(len(head), len(tail)) > BOUND // 4 - 20
+    assert all(re.fullmatch(r"line \d{7}", line) for line in (head + tail).splitlines())
+    assert len(head) + int(told[1].replace(",", "")) + len(tail) == len(numbered(0, lines))
+
+
+def test_a_line_without_an_end_is_bounded_too(tmp_path: Path) -> None:
+    path = tmp_path / "output.log"
+    with logging(path) as end:
+        write(end, b"x" * 10 * BOUND)
+    assert path.stat().st_size <= BOUND
+    assert LEFT_OUT.search(path.read_text())
+
+
+def test_what_escaped_holds_no_log_open_and_is_ended(tmp_path: Path) -> None:
+    path = tmp_path / "output.log"
+    log = ChildLog(path, BOUND)
+    code = "while True: print('again')"
+    with subprocess.Popen([sys.executable, "-c", code], stdout=log.write_end) as escaped:
+        log.start()
+        log.close()
+        assert escaped.wait(30) != 0
+    assert path.stat().st_size <= BOUND
+
+
+def test_a_log_that_cannot_be_written_stops_nobody_and_keeps_the_last_words(
+    tmp_path: Path,
+) -> None:
+    log = ChildLog(tmp_path / "missing" / "output.log", BOUND)
+    end = os.dup(log.write_end)
+    log.start()
+    write(end, numbered(0, 100_000))
+    os.close(end)
+    log.close()
+    assert log.error == "No such file or directory"
+    assert log.last_words == numbered(0, 100_000)[-TAIL_BYTES:]
+
+
+def test_a_gap_on_a_disk_that_was_full_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "output.log"
+    honest = os.pwrite
+
+    def full(file: int, data: bytes, offset: int) -> int:
+        if data.endswith(b"lost\n"):
+            raise OSError(28, "No space left on device")
+        return honest(file, data, offset)
+
+    monkeypatch.setattr(os, "pwrite", full)
+    log = ChildLog(path, BOUND)
+    for piece in (b"before\n", b"lost\n", b"lost\n", b"after\n"):
+        write(log.write_end, piece)
+        log._copy()
+    log.close()
+    told = "\n[... 10 bytes could not be written: No space left on device ...]\n"
+    assert path.read_text() == f"before\n{told}after\n"
+    assert log.error == "No space left on device"
+
+
+def test_whoever_follows_a_log_goes_on_where_a_part_was_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "output.log"
+    path.write_text("head\nmiddle\n")
+    added, offset = added_to(str(path), 5)
+    assert added == b"middle\n"
+    path.write_text("head\n[...]\n")
+    added, offset = added_to(str(path), offset)
+    assert added == b"[... a part of this log was left out ...]\n"
+    with path.open("a") as log:
+        log.write("tail\n")
+    assert added_to(str(path), offset)[0] == b"tail\n"

@@ -1,0 +1,260 @@
+"""What is sent is written down, whatever sbatch answers and whoever presses Ctrl-C meanwhile."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from conf.site import Cluster, Launch
+from jobs.errors import LedgerError, PartlySubmittedError, SubmissionError
+from jobs.files import write_whole
+from jobs.schedulers.lock import submitting
+from jobs.schedulers.slurm import recover as recovering
+from jobs.schedulers.slurm import submission as submit
+from jobs.schedulers.slurm.batches import Batch
+from jobs.schedulers.slurm.dispatch import cut_short_told
+from jobs.schedulers.slurm.recover import recover
+from jobs.schedulers.slurm.resources import Resources
+from jobs.schedulers.slurm.script import Submission
+from jobs.schedulers.slurm.submission import Submitted, left_behind, next_number, submit_all
+from jobs.sweeps.ledger import Ledger, SweepInfo
+
+BATCH = Batch(Resources(), Cluster(name="lab"), Launch(name="d"), (("p-1",), ("p-2",)), 10, 1.0)
+
+INFO = SweepInfo(
+    sweep_id="s", verb="sweep", command="c", cluster="lab", scheduler="slurm", host="h",
+    user="u", created_at="2026-01-01T00:00:00+00:00", points=2,
+).model_dump_json()  # fmt: skip
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Ledger:
+    return Ledger.create(tmp_path / "runs")
+
+
+@pytest.fixture
+def sbatch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A program of ours on the PATH: a test writes what it does."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    path = folder / "sbatch"
+    path.touch(mode=0o755)
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    monkeypatch.setenv("SBATCH_PARTITION", "leaked")
+    return path
+
+
+def send(ledger: Ledger, count: int = 1, *, waits: bool = False) -> Iterator[Submitted]:
+    numbers = [next_number(ledger) for _ in range(count)]
+    submissions = [
+        Submission(ledger.root, number, Resources(), 10, BATCH.slots, waits=waits and number > 0)
+        for number in numbers
+    ]
+    with submitting(ledger) as lock:
+        yield from submit_all(ledger, [(one, BATCH) for one in submissions], lock, "lab")
+
+
+def test_an_accepted_submission_is_in_the_ledger(ledger: Ledger, sbatch: Path) -> None:
+    sbatch.write_text('#!/bin/bash\nenv > "$(dirname "$0")/seen"; echo "41;cluster"\n')
+    (done,) = send(ledger)
+    assert (done.job_id, done.refusal) == ("41", None)
+    (line,) = ledger.jobs()
+    assert (line.job_id, line.submission, line.name) == ("41", 0, f"{ledger.sweep_id}.0")
+    assert line.tasks == {"0": ["p-1"], "1": ["p-2"]}
+    script = ledger.root / "submissions" / "0" / "submission.sh"
+    assert (ledger.job_folder("41") / "41_submission.sh").read_text() == script.read_text()
+    assert left_behind(ledger) == []
+    assert "SBATCH_PARTITION" not in (sbatch.parent / "seen").read_text()
+
+
+def test_everything_lies_there_before_sbatch_is_called(ledger: Ledger, sbatch: Path) -> None:
+    sbatch.write_text(
+        '#!/bin/bash\nls "$(dirname "${@: -1}")" > "$(dirname "$0")/seen"; echo 41\n'
+    )
+    list(send(ledger))
+    seen = set((sbatch.parent / "seen").read_text().split())
+    assert seen == {"entry.pkl", "entry.zip", "submission.json", "submission.sh"}
+    asked = json.loads((ledger.root / "submissions" / "0" / "submission.json").read_text())
+    assert asked["slurm_cluster"] == "lab"
+
+
+def test_a_refused_submission_leaves_nothing(ledger: Ledger, sbatch: Path) -> None:
+    sbatch.write_text('#!/bin/bash\necho "sbatch: error: Invalid qos" >&2; exit 1\n')
+    (done,) = send(ledger)
+    assert done.job_id is None
+    assert not done.unknown
+    assert done.refusal == "cluster.qos was refused: Invalid qos"
+    assert os.listdir(ledger.root / "submissions") == []
+    assert ledger.jobs() == []
+
+
+@pytest.mark.parametrize(
+    "does",
+    [
+        "exec sleep 60",
+        "echo 'sbatch: error: Socket timed out on send/recv operation' >&2; exit 1",
+        "kill -9 $$",
+        "echo Submitted something",
+    ],
+)
+def test_a_submission_in_doubt_is_kept_for_resume(
+    ledger: Ledger, sbatch: Path, does: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(submit, "SBATCH_LIMIT_S", 0.5)
+    sbatch.write_text(f"#!/bin/bash\n{does}\n")
+    (done,) = send(ledger)
+    assert (done.job_id, done.unknown) == (None, True)
+    assert [path.name for path in left_behind(ledger)] == ["0"]
+
+
+def test_ctrl_c_while_sbatch_runs_is_held_until_its_answer_is_written(
+    ledger: Ledger, sbatch: Path
+) -> None:
+    sbatch.write_text("#!/bin/bash\nkill -INT $PPID; sleep 0.2; echo 41\n")
+    with pytest.raises(KeyboardInterrupt):
+        list(send(ledger, 2))
+    assert [line.job_id for line in ledger.jobs()] == ["41"]
+
+
+def test_ctrl_c_between_two_submissions_says_what_was_sent(
+    ledger: Ledger, sbatch: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sbatch.write_text("#!/bin/bash\nkill -INT $PPID; sleep 0.2; echo 41\n")
+    with pytest.raises(KeyboardInterrupt), cut_short_told(ledger, " runs_dir=r", new=True):
+        list(send(ledger, 2))
+    told = capsys.readouterr().out
+    assert f"python launch.py resume {ledger.sweep_id} runs_dir=r" in told
+    assert f"python launch.py cancel {ledger.sweep_id} runs_dir=r" in told
+    assert ledger.root.is_dir()
+
+
+def test_ctrl_c_before_any_submission_leaves_nothing(
+    ledger: Ledger, capsys: pytest.CaptureFixture[str]
+) -> None:
+    next_number(ledger)  # taken, and nothing prepared in it
+    with pytest.raises(KeyboardInterrupt), cut_short_told(ledger, "", new=True):
+        raise KeyboardInterrupt
+    assert "nothing was submitted" in capsys.readouterr().out
+    assert not ledger.root.exists()
+
+
+def test_ctrl_c_while_resuming_keeps_the_sweep(
+    ledger: Ledger, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(KeyboardInterrupt), cut_short_told(ledger, "", new=False):
+        raise KeyboardInterrupt
+    assert "nothing was submitted, and the sweep stays" in capsys.readouterr().out
+    assert ledger.root.is_dir()
+
+
+@pytest.mark.parametrize(
+    "error", [OSError(28, "No space left", "f"), LedgerError("x"), ZeroDivisionError()], ids=str
+)
+def test_an_error_before_any_submission_leaves_nothing_new(
+    ledger: Ledger, error: Exception
+) -> None:
+    with pytest.raises(type(error)), cut_short_told(ledger, "", new=False):
+        raise error
+    assert ledger.root.is_dir()
+    with pytest.raises(type(error)), cut_short_told(ledger, "", new=True):
+        raise error
+    assert not ledger.root.exists()
+
+
+def test_an_error_after_a_submission_leaves_what_resume_understands(
+    ledger: Ledger, sbatch: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sbatch.write_text("#!/bin/bash\necho 41\n")
+
+    def full(path: Path, text: str) -> None:
+        if path == ledger.root / "submissions" / "1" / "submission.json":
+            raise OSError(28, "No space left", str(path))
+        write_whole(path, text)
+
+    monkeypatch.setattr(submit, "write_whole", full)
+    with (
+        pytest.raises(PartlySubmittedError) as caught,
+        cut_short_told(ledger, " runs_dir=r", new=True),
+    ):
+        list(send(ledger, 2))
+    assert str(caught.value) == (
+        f"{ledger.root}/submissions/1/submission.json: No space left; what was submitted goes on; "
+        f"to submit the rest: python launch.py resume {ledger.sweep_id} runs_dir=r"
+    )
+    assert caught.value.exit_code == 1
+    assert [line.job_id for line in ledger.jobs()] == ["41"]
+    (ledger.sweep_json).write_text(INFO)
+    assert recover(ledger, "lab") == []
+    assert [path.name for path in (ledger.root / "submissions").iterdir()] == ["0"]
+
+
+def test_ctrl_c_keeps_a_submission_in_doubt(
+    ledger: Ledger, sbatch: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sbatch.write_text("#!/bin/bash\nkill -INT $PPID; sleep 0.2; kill -9 $$\n")
+    with pytest.raises(KeyboardInterrupt), cut_short_told(ledger, "", new=True):
+        list(send(ledger))
+    assert f"launch.py resume {ledger.sweep_id}" in capsys.readouterr().out
+    assert [path.name for path in left_behind(ledger)] == ["0"]
+
+
+def test_a_throttled_array_waits_for_the_one_before_it(ledger: Ledger, sbatch: Path) -> None:
+    sbatch.write_text(
+        '#!/bin/bash\necho "$*" >> "$(dirname "$0")/words"\nwc -l < "$(dirname "$0")/words"\n'
+    )
+    list(send(ledger, 3, waits=True))
+    words = (sbatch.parent / "words").read_text().splitlines()
+    waits = [[word for word in line.split() if "dependency" in word] for line in words]
+    assert waits == [[], ["--dependency=afterany:1"], ["--dependency=afterany:2"]]
+
+
+def test_one_process_at_a_time_submits(ledger: Ledger) -> None:
+    with (
+        submitting(ledger),
+        pytest.raises(SubmissionError, match="another process is submitting or running"),
+        submitting(ledger),
+    ):
+        raise AssertionError
+
+
+def test_numbers_are_never_shared(ledger: Ledger) -> None:
+    assert [next_number(ledger) for _ in range(3)] == [0, 1, 2]
+    os.rmdir(ledger.root / "submissions" / "1")
+    assert next_number(ledger) == 3
+
+
+def test_a_sweep_is_not_resumed_on_another_cluster(ledger: Ledger, sbatch: Path) -> None:
+    sbatch.write_text("#!/bin/bash\necho 41\n")
+    list(send(ledger))
+    with pytest.raises(SubmissionError, match="must be resumed on the cluster lab, got other"):
+        recover(ledger, "other")
+    assert recover(ledger, "lab") == []
+
+
+def test_a_job_is_found_by_its_log_and_an_empty_submission_goes(
+    ledger: Ledger, sbatch: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(submit, "SBATCH_LIMIT_S", 0.5)
+    sbatch.write_text("#!/bin/bash\nexec sleep 60\n")
+    list(send(ledger))
+    (ledger.root / "submissions" / "0" / "77_1_batch.out").touch()
+    next_number(ledger)
+    assert recover(ledger, "lab") == ["submission 0 had become job 77"]
+    assert [line.job_id for line in ledger.jobs()] == ["77"]
+    assert os.listdir(ledger.root / "submissions") == ["0"]
+
+
+def test_nothing_is_decided_while_the_cluster_cannot_be_asked(
+    ledger: Ledger, sbatch: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sbatch.write_text("#!/bin/bash\nkill -9 $$\n")
+    list(send(ledger))
+    (ledger.root / "sweep.json").write_text(INFO)
+    monkeypatch.setattr(recovering, "ask_queue", lambda *_: ([], "squeue: no controller"))
+    with pytest.raises(SubmissionError, match="cannot be found out what was submitted"):
+        recover(ledger, "lab")
+    assert [path.name for path in left_behind(ledger)] == ["0"]

@@ -1,0 +1,37 @@
+"""What is told of a point whose job ended before it came to it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from jobs.schedulers.slurm.states import TaskState
+from jobs.status.point_history import judge
+from jobs.sweeps.ledger import SUBMISSION_JSON, JobLine
+from jobs.sweeps.reading import read_sweep
+from tests.builders.ledger import FakeSweep
+from tests.builders.records import asked
+
+
+@pytest.mark.parametrize("text", [json.dumps({"python": "/nope/python"}), "[]", "{", None])
+def test_an_interpreter_that_is_not_on_the_node_is_named(tmp_path: Path, text: str | None) -> None:
+    sweep = FakeSweep.plan(tmp_path, [asked()])
+    folder = sweep.ledger.root / "submissions" / "0"
+    folder.mkdir(parents=True)
+    if text is not None:
+        (folder / SUBMISSION_JSON).write_text(text)
+    line = JobLine(
+        job_id="14",
+        tasks={"0": ["p-0000"]},
+        scheduler="slurm",
+        submitted_at="2025-11-03T07:59:30.000+00:00",
+        submission=0,
+    )
+    sweep.ledger.add_job(line)
+    states = {"14": TaskState("14", "14", "FAILED", "exit code 127", node="n1")}
+    point = judge(read_sweep(sweep.ledger.root), "p-0000", states, [])
+    assert (point.state, point.cause) == ("ERROR", "launch_failed")
+    named = " /nope/python" if text and "nope" in text else ""
+    assert f"or its interpreter{named}, is not there on n1; " in point.reason

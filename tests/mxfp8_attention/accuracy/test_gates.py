@@ -1,0 +1,224 @@
+"""Verdicts: what each tolerance passes, misses, and says about it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from conf.schema import CalibratedTolerance, NoTolerance, SeedTolerance
+from mxfp8_attention.accuracy.errors import TensorErrors
+from mxfp8_attention.accuracy.gates import (
+    BF16_ARM,
+    BF16_REFERENCE,
+    FP32_REFERENCE,
+    RECIPE_ARM,
+    STAGE_REFERENCE,
+    Verdict,
+    failures,
+    judge,
+)
+from mxfp8_attention.accuracy.prediction import (
+    Expected,
+    Prediction,
+    StagePrediction,
+    TensorPrediction,
+)
+
+CLEAN = TensorErrors(
+    rel_l2=0.10,
+    worst_head_rel_l2=0.12,
+    worst_head=3,
+    max_abs=0.4,
+    rmse=0.1,
+    cosine=0.995,
+    nonfinite_count=0,
+    outside_share=0.0,
+)
+FP8, BF16 = Expected(0.10, 0.0, 0.12, 0.0), Expected(0.004, 0.0, 0.005, 0.0)
+STAGE_FP8 = Expected(0.04, 0.01, 0.042, 0.02)
+PREDICTION = Prediction(
+    tensors={"attention": TensorPrediction(FP8, BF16, FP8)},
+    stages={"attention": StagePrediction(STAGE_FP8, BF16)},
+    seeds=[1, 2],
+    source="stored",
+    device="cpu",
+)
+
+
+def verdict(
+    error: TensorErrors = CLEAN,
+    arm: str = RECIPE_ARM,
+    reference: str = FP32_REFERENCE,
+    prediction: Prediction | None = PREDICTION,
+    seed_deviations: float = 4.0,
+) -> Verdict:
+    """Judge the attention output under `calibrated`."""
+    (found,) = judge(
+        CalibratedTolerance(seed_deviations=seed_deviations),
+        arm=arm,
+        reference=reference,
+        errors={"attention": error},
+        prediction=prediction,
+    )
+    return found
+
+
+def test_an_error_as_predicted_passes_and_says_what_was_asked() -> None:
+    found = verdict()
+    assert found.passed is True
+    assert found.low == pytest.approx(0.08)
+    assert found.high == pytest.approx(0.125)
+    assert found.predicted_rel_l2 == 0.10
+    assert found.gate == "0.08 <= rel_l2 <= 0.125; 0.072 <= worst_head_rel_l2 <= 0.18"
+    assert failures([found]) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        ({"rel_l2": 0.126}, "rel_l2 must be at most 0.125, got 0.126"),
+        ({"rel_l2": 0.079}, "rel_l2 must be at least 0.08, got 0.079: too close to FP32"),
+        ({"rel_l2": math.nan}, "rel_l2 must be at most 0.125, got nan"),
+        ({"rel_l2": math.inf}, "rel_l2 must be at most 0.125, got inf"),
+        ({"worst_head_rel_l2": 0.19}, "rel_l2 of head 3 must be at most 0.18, got 0.19"),
+        ({"worst_head_rel_l2": 0.01}, "rel_l2 of head 3 must be at least 0.072, got 0.01"),
+        ({"nonfinite_count": 2}, "elements must be finite, got 2 that are not"),
+    ],
+)
+def test_each_bound_is_missed_with_its_own_line(changes: dict[str, float], line: str) -> None:
+    found = verdict(replace(CLEAN, **changes))  # type: ignore[arg-type]  # a field each
+    assert found.passed is False
+    (told,) = failures([found])
+    assert told.startswith(f"attention (recipe arm against fp32): {line}")
+
+
+def test_a_bf16_result_where_fp8_was_asked_misses_the_lower_bound() -> None:
+    assert verdict(replace(CLEAN, rel_l2=0.004, worst_head_rel_l2=0.005)).passed is False
+
+
+def test_the_bf16_arm_is_held_to_bf16s_own_error_from_above_alone() -> None:
+    found = verdict(replace(CLEAN, rel_l2=0.004, worst_head_rel_l2=0.0), arm=BF16_ARM)
+    assert (found.passed, found.low, found.high) == (True, None, 0.02)
+    assert verdict(replace(CLEAN, rel_l2=0.021), arm=BF16_ARM).passed is False
+
+
+def test_a_lower_bound_that_bf16_passes_as_well_is_not_set() -> None:
+    near = replace(
+        PREDICTION, tensors={"attention": TensorPrediction(FP8, replace(FP8, rel_l2=0.07), FP8)}
+    )
+    assert verdict(prediction=near).low is None
+    assert verdict(replace(CLEAN, rel_l2=0.01), prediction=near).passed is True
+
+
+def test_what_seeds_differ_widens_both_bounds() -> None:
+    wide = replace(FP8, deviation=0.05)
+    prediction = replace(PREDICTION, tensors={"attention": TensorPrediction(wide, BF16, wide)})
+    found = verdict(prediction=prediction, seed_deviations=4)
+    assert found.low == pytest.approx(0.08 / 1.2)
+    assert found.high == pytest.approx(0.125 * 1.2)
+    assert verdict(prediction=prediction, seed_deviations=0).high == pytest.approx(0.125)
+
+
+def test_a_stage_is_held_to_its_own_prediction_and_factors() -> None:
+    error = replace(CLEAN, rel_l2=0.04, worst_head_rel_l2=0.042)
+    found = verdict(error, reference=STAGE_REFERENCE)
+    assert found.passed is True
+    assert found.high == pytest.approx(0.04 * 1.15 * 1.04)
+    assert found.low == pytest.approx(0.04 * 0.85 / 1.04)
+    for rel_l2 in (0.0486, 0.032):
+        assert verdict(replace(error, rel_l2=rel_l2), reference=STAGE_REFERENCE).passed is False
+
+
+def test_calibrated_decides_nothing_against_bf16_but_that_values_are_finite() -> None:
+    assert verdict(replace(CLEAN, rel_l2=9), reference=BF16_REFERENCE).passed is None
+    broken = replace(CLEAN, nonfinite_count=1)
+    assert verdict(broken, reference=BF16_REFERENCE).passed is False
+
+
+def test_calibrated_without_a_prediction_is_refused() -> None:
+    with pytest.raises(ValueError, match="must have a prediction, got none"):
+        verdict(prediction=None)
+    with pytest.raises(ValueError, match=r"one that is predicted \(attention\), got dx"):
+        judge(
+            CalibratedTolerance(),
+            arm=RECIPE_ARM,
+            reference=FP32_REFERENCE,
+            errors={"dx": CLEAN},
+            prediction=PREDICTION,
+        )
+
+
+def seed_verdict(
+    error: TensorErrors, arm: str, reference: str, max_outside_share: float = 0.0
+) -> Verdict:
+    """Judge under `seed`."""
+    tolerance = SeedTolerance(max_outside_share=max_outside_share)
+    (found,) = judge(tolerance, arm=arm, reference=reference, errors={"out": error})
+    return found
+
+
+def test_seed_decides_elements_of_the_recipe_against_bf16_alone() -> None:
+    some = replace(CLEAN, outside_share=1e-6)
+    assert seed_verdict(CLEAN, RECIPE_ARM, BF16_REFERENCE).passed is True
+    missed = seed_verdict(some, RECIPE_ARM, BF16_REFERENCE)
+    assert missed.passed is False
+    assert missed.failures == (
+        "share outside |x - bf16| <= 0.5 + 0.05 |bf16| must be at most 0, got 1e-06",
+    )
+    assert seed_verdict(some, RECIPE_ARM, BF16_REFERENCE, max_outside_share=1e-5).passed is True
+    assert seed_verdict(some, RECIPE_ARM, FP32_REFERENCE).passed is None
+    assert seed_verdict(some, BF16_ARM, FP32_REFERENCE).passed is None
+
+
+def test_seed_without_a_share_is_no_pass() -> None:
+    unknown = replace(CLEAN, outside_share=None)
+    assert seed_verdict(unknown, RECIPE_ARM, BF16_REFERENCE).passed is False
+
+
+@pytest.mark.parametrize("reference", [FP32_REFERENCE, BF16_REFERENCE])
+def test_none_fails_nothing_but_nan_and_infinity(reference: str) -> None:
+    def passed(error: TensorErrors) -> bool | None:
+        errors = {"out": error}
+        (found,) = judge(NoTolerance(), arm=RECIPE_ARM, reference=reference, errors=errors)
+        return found.passed
+
+    assert passed(replace(CLEAN, rel_l2=100)) is None
+    assert passed(replace(CLEAN, nonfinite_count=1)) is False
+
+
+@pytest.mark.parametrize(("predicted", "measured"), [(math.inf, math.inf), (0.0, 0.0)])
+def test_a_tensor_whose_reference_is_zero_cannot_be_gated(
+    predicted: float, measured: float
+) -> None:
+    nothing = replace(
+        CLEAN, rel_l2=measured, worst_head_rel_l2=measured, rmse=0.1, reference_is_zero=True
+    )
+    found = verdict(nothing, prediction=expecting(Expected(predicted)))
+    assert (found.passed, found.failures) == (None, ())
+    assert found.gate == "cannot be gated: the FP32 reference is all zero"
+
+
+def expecting(own: Expected) -> Prediction:
+    """PREDICTION with another error of the recipe's arm."""
+    return replace(PREDICTION, tensors={"attention": TensorPrediction(own, BF16, own)})
+
+
+@pytest.mark.parametrize("predicted", [math.inf, math.nan])
+def test_nan_fails_whatever_was_predicted(predicted: float) -> None:
+    lost = replace(CLEAN, rel_l2=math.nan, worst_head_rel_l2=math.nan, nonfinite_count=1)
+    assert verdict(lost, prediction=expecting(Expected(predicted))).passed is False
+
+
+def test_a_zero_reference_that_was_not_predicted_fails() -> None:
+    nothing = replace(CLEAN, rel_l2=math.inf, worst_head_rel_l2=math.inf, reference_is_zero=True)
+    assert verdict(nothing).passed is False
+
+
+def test_a_head_whose_reference_is_zero_is_not_gated_but_the_tensor_is() -> None:
+    prediction = expecting(replace(FP8, worst_head_rel_l2=math.inf))
+    found = verdict(replace(CLEAN, worst_head_rel_l2=math.inf), prediction=prediction)
+    assert found.passed is True
+    assert "worst_head_rel_l2 cannot be gated" in (found.gate or "")
+    assert verdict(replace(CLEAN, rel_l2=0.3), prediction=prediction).passed is False

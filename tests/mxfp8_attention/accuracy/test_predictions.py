@@ -1,0 +1,123 @@
+"""Predictions: from other seeds than the point's, near what any seed gives, and shipped."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from conf.choices import Projection
+from conf.schema import (
+    Bf16Recipe,
+    CalibratedTolerance,
+    Fp8CurrentRecipe,
+    Fp8DelayedRecipe,
+    MxFp8Recipe,
+    Recipe,
+    Shape,
+)
+from mxfp8_attention.accuracy.errors import step_errors
+from mxfp8_attention.accuracy.gates import RECIPE_ARM, failures, judge
+from mxfp8_attention.accuracy.predictions import (
+    _mean_and_deviation,
+    other_seeds,
+    predict,
+    predict_recipes,
+    stored,
+)
+from mxfp8_attention.emulation.layer import EmulatedPath
+from mxfp8_attention.layer import make_case
+from mxfp8_attention.reference import ReferencePath
+from mxfp8_attention.stages import stage_errors, staged_step
+from tests.shapes import tiny
+from tools.calibrate import shipped_shapes
+
+TINY = shipped_shapes()["tiny"]
+
+
+def test_a_node_predicts_from_other_seeds_than_the_points() -> None:
+    found = predict(tiny(seed=5), Bf16Recipe(), "cpu", 2)
+    assert found.seeds == other_seeds(5, 2) == [6, 7]
+    assert (found.source, found.device) == ("predicted on the node", "cpu")
+
+
+def test_every_tensor_and_every_stage_is_predicted() -> None:
+    shape = tiny(projection=Projection.split)
+    case = make_case(shape, "cpu")
+    path = EmulatedPath(MxFp8Recipe(), case)
+    found = predict(shape, MxFp8Recipe(), "cpu", [1])
+    assert list(found.tensors) == list(path.step())
+    assert list(found.stages) == list(stage_errors(path))
+
+
+def test_recipes_predicted_together_are_predicted_as_if_alone() -> None:
+    recipes: list[Recipe] = [MxFp8Recipe(), Fp8CurrentRecipe()]
+    together = predict_recipes(tiny(), recipes, "cpu", [1, 2])
+    assert together == [predict(tiny(), recipe, "cpu", [1, 2]) for recipe in recipes]
+
+
+def test_the_recipe_bf16_is_predicted_as_the_bf16_arm() -> None:
+    found = predict(tiny(), Bf16Recipe(), "cpu", [1, 2])
+    for row in found.tensors.values():
+        assert row.recipe == row.bf16
+        assert row.recipe_against_bf16.rel_l2 == 0
+
+
+def test_one_tensor_rounded_twice_errs_by_the_formula_of_gaussian_data() -> None:
+    """3.76 %: two operands of 2.66 %, as a bf16 Gaussian in E4M3 has it."""
+    found = predict(tiny(), MxFp8Recipe(), "cpu", 3)
+    for name in ("q", "k", "v"):
+        assert found.tensors[name].recipe.rel_l2 == pytest.approx(0.0266 * 2**0.5, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    "recipe",
+    [
+        Bf16Recipe(),
+        MxFp8Recipe(),
+        MxFp8Recipe(fp8_dpa=False),
+        Fp8CurrentRecipe(),
+        Fp8DelayedRecipe(),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("projection", Projection)
+def test_the_tiny_shape_ships_with_its_predictions(recipe: Recipe, projection: Projection) -> None:
+    found = stored(replace(TINY, projection=projection), recipe)
+    assert found is not None
+    assert found.source == "stored"
+    assert TINY.seed not in found.seeds
+
+
+def missed(shape: Shape, seed: int) -> list[str]:
+    """What a sound emulated arm misses of the shipped prediction's gates."""
+    prediction = stored(shape, MxFp8Recipe())
+    case = make_case(shape, "cpu", seed=seed)
+    reference = ReferencePath(case).step()
+    path = EmulatedPath(MxFp8Recipe(), case)
+    staged = staged_step(path)
+    errors = step_errors({name: staged[name] for name in reference}, reference, shape)
+    verdicts = []
+    for name, found in (("fp32", errors), ("stage", stage_errors(path, staged))):
+        verdicts += judge(
+            CalibratedTolerance(),
+            arm=RECIPE_ARM,
+            reference=name,
+            errors=found,
+            prediction=prediction,
+        )
+    assert len(verdicts) > 20
+    return failures(verdicts)
+
+
+@pytest.mark.parametrize("projection", Projection)
+@pytest.mark.parametrize("seed", range(2000, 2006))
+def test_a_sound_arm_passes_with_any_seed(projection: Projection, seed: int) -> None:
+    assert missed(replace(TINY, projection=projection), seed) == []
+
+
+@pytest.mark.parametrize("value", [math.inf, math.nan])
+def test_a_value_that_is_not_finite_is_predicted_as_such(value: float) -> None:
+    mean, deviation = _mean_and_deviation([0.1, value, 0.1])
+    assert (str(mean), deviation) == (str(value), 0.0)

@@ -1,0 +1,1 @@
+"""Tests of mxfp8_attention.capability.checks."""

@@ -1,0 +1,204 @@
+"""Which attention kernel runs is known before and after, and a fallback is never quiet."""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+
+from conf.schema import (
+    Bf16Recipe,
+    Fp8CurrentRecipe,
+    Fp8DelayedRecipe,
+    MxFp8Recipe,
+    Recipe,
+    Shape,
+)
+from mxfp8_attention.capability.attention import (
+    Kernel,
+    ask_before,
+    check_before,
+    fallback,
+    forget,
+    kernel_of,
+    ran,
+)
+from mxfp8_attention.capability.checks import Refusal
+from mxfp8_attention.layer import make_case
+from mxfp8_attention.te.layer import TransformerEnginePath
+from tests.mxfp8_attention.te import fake_transformer_engine
+from tests.shapes import DSV3
+
+HOPPER_FP8 = replace(DSV3, name="hopper_fp8", head_dim_nope=64)
+FUSED_BF16, FUSED_FP8 = Kernel("fused", 1), Kernel("fused", 2)
+UNFUSED, NONE, FLASH = Kernel("unfused"), Kernel("none"), Kernel("flash")
+
+
+def record(**chosen: Any) -> dict[str, Any]:  # noqa: ANN401 - the library's own record
+    """`_attention_backends` as Transformer Engine 2.20 keeps it."""
+    return {
+        "attention_params": object(),
+        "use_flash_attention": False,
+        "flash_attention_backend": None,
+        "use_fused_attention": False,
+        "fused_attention_backend": None,
+        "use_unfused_attention": False,
+        "backend_selection_requires_update": False,
+    } | chosen
+
+
+@pytest.mark.parametrize(
+    ("chosen", "kernel"),
+    [
+        ({"use_fused_attention": True, "fused_attention_backend": 1}, FUSED_BF16),
+        ({"use_fused_attention": True, "fused_attention_backend": 2}, FUSED_FP8),
+        ({"use_flash_attention": True}, FLASH),
+        ({"use_unfused_attention": True}, UNFUSED),
+        # Several may be possible; this is the order in which the library takes them.
+        (
+            {
+                "use_fused_attention": True,
+                "fused_attention_backend": 1,
+                "use_unfused_attention": True,
+            },
+            FUSED_BF16,
+        ),
+        ({}, NONE),
+    ],
+)
+def test_the_librarys_record_names_the_kernel_that_ran(
+    chosen: dict[str, Any], kernel: Kernel
+) -> None:
+    assert kernel_of(record(**chosen)) == kernel
+
+
+@pytest.mark.parametrize(
+    "recipe", [MxFp8Recipe(), Fp8CurrentRecipe(fp8_dpa=True), Fp8DelayedRecipe(fp8_dpa=True)]
+)
+def test_fp8_attention_that_ran_as_something_else_is_told(recipe: MxFp8Recipe) -> None:
+    assert fallback(recipe, FUSED_FP8, {}) is None
+    for kernel in (FUSED_BF16, UNFUSED, FLASH):
+        assert fallback(recipe, kernel, {}) == f"asked for FP8 attention, ran {kernel}"
+
+
+def test_fp8_attention_with_a_bf16_backward_is_told() -> None:
+    told = fallback(MxFp8Recipe(), FUSED_FP8, {"NVTE_FP8_DPA_BWD": "0"})
+    assert told is not None
+    assert "backward in BF16" in told
+
+
+def test_bf16_attention_in_the_unfused_kernel_is_told() -> None:
+    assert fallback(Bf16Recipe(), FUSED_BF16, {}) is None
+    assert fallback(Bf16Recipe(), FLASH, {}) is None
+    assert (
+        fallback(Bf16Recipe(), UNFUSED, {}) == "asked for fused attention, ran unfused attention"
+    )
+
+
+def test_no_kernel_refuses_the_point_with_the_librarys_reasons() -> None:
+    reasons = (
+        "Disabling FusedAttention for FP8 current scaling on arch < sm100",
+        "Disabling UnfusedDotProductAttention for FP8 attention",
+    )
+    check = check_before("recipe", Fp8CurrentRecipe(fp8_dpa=True), Kernel("none", None, reasons))
+    assert check.refusal is Refusal.unsupported
+    for reason in reasons:
+        assert reason in check.reason
+
+
+def test_fp8_attention_that_would_fall_back_runs_and_fails_after() -> None:
+    check = check_before("recipe", MxFp8Recipe(), FUSED_BF16)
+    assert check.ok is False
+    assert check.refusal is None
+
+
+def test_a_baseline_without_a_fused_kernel_is_refused() -> None:
+    check = check_before("bf16", Bf16Recipe(), UNFUSED)
+    assert check.refusal is Refusal.unsupported
+
+
+def test_a_listener_leaves_the_librarys_logging_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_transformer_engine.install(monkeypatch)
+    logger = logging.getLogger("DotProductAttention")
+    handlers, propagate = list(logger.handlers), logger.propagate
+    ask_before(DSV3, Bf16Recipe(), 0.1)
+    assert (logger.handlers, logger.propagate) == (handlers, propagate)
+    assert fake_transformer_engine.AttentionLogging._log_level == logging.WARNING
+
+
+@pytest.mark.parametrize(
+    ("compute_capability", "cudnn", "recipe", "shape", "kernel"),
+    [
+        ((9, 0), (9, 19, 0), Bf16Recipe(), DSV3, FUSED_BF16),
+        ((9, 0), (9, 19, 0), Fp8CurrentRecipe(), DSV3, FUSED_BF16),
+        ((9, 0), (9, 19, 0), Fp8CurrentRecipe(fp8_dpa=True), DSV3, NONE),
+        ((9, 0), (9, 19, 0), Fp8DelayedRecipe(fp8_dpa=True), DSV3, NONE),
+        ((9, 0), (9, 19, 0), Fp8DelayedRecipe(fp8_dpa=True), HOPPER_FP8, FUSED_FP8),
+        ((10, 3), (9, 21, 1), MxFp8Recipe(), DSV3, FUSED_FP8),
+        ((10, 3), (9, 19, 0), MxFp8Recipe(), DSV3, NONE),
+        ((10, 3), (9, 23, 1), MxFp8Recipe(), DSV3, NONE),
+        ((10, 3), (9, 21, 1), MxFp8Recipe(fp8_dpa=False), DSV3, FUSED_BF16),
+        ((10, 0), (9, 21, 1), Fp8CurrentRecipe(fp8_dpa=True), DSV3, FUSED_FP8),
+    ],
+)
+def test_the_library_is_asked_for_exactly_this_shape_and_recipe(
+    compute_capability: tuple[int, int],
+    cudnn: tuple[int, int, int],
+    recipe: Recipe,
+    shape: Shape,
+    kernel: Kernel,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fake_transformer_engine.install(
+        monkeypatch, compute_capability=compute_capability, cudnn=cudnn
+    )
+    found = ask_before(shape, recipe, 0.1)
+    assert (found.family, found.sub_backend) == (kernel.family, kernel.sub_backend)
+    refused = check_before("recipe", recipe, found).refusal is not None
+    assert refused == (kernel == NONE)
+    if refused:
+        assert any("Disabling FusedAttention" in reason for reason in found.reasons)
+
+
+def test_what_ran_is_what_was_chosen_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_transformer_engine.install(monkeypatch)
+    case = make_case(replace(HOPPER_FP8, seq_len=32, hidden=64, num_heads=1), "cpu")
+    forget()
+    TransformerEnginePath(Fp8DelayedRecipe(fp8_dpa=True), case).step()
+    assert ran() == FUSED_FP8
+    forget()
+    TransformerEnginePath(Bf16Recipe(), case).step()
+    assert ran() == FUSED_BF16
+
+
+@pytest.mark.te
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA GPU here")
+@pytest.mark.skipif(
+    importlib.util.find_spec("transformer_engine") is None,
+    reason="Transformer Engine is not installed here",
+)
+class TestOnTransformerEngine:
+    """On a CUDA GPU, with the real library."""
+
+    def test_the_answer_before_is_what_runs(self) -> None:
+        shape = Shape(name="small", seq_len=256, hidden=512, num_heads=4, init_std=512**-0.5)
+        case = make_case(shape, "cuda")
+        before = ask_before(shape, Bf16Recipe(), case.softmax_scale)
+        forget()
+        TransformerEnginePath(Bf16Recipe(), case).step()
+        assert (ran().family, ran().sub_backend) == (before.family, before.sub_backend)
+
+    @pytest.mark.skipif(
+        torch.cuda.is_available() and torch.cuda.get_device_capability() >= (10, 0),
+        reason="Blackwell runs this",
+    )
+    def test_hopper_gives_its_reasons_against_current_scaling_attention(self) -> None:
+        shape = Shape(name="small", seq_len=256, hidden=512, num_heads=4)
+        kernel = ask_before(shape, Fp8CurrentRecipe(fp8_dpa=True), 0.1)
+        assert kernel.family == "none"
+        assert any("FP8 current scaling on arch < sm100" in reason for reason in kernel.reasons)

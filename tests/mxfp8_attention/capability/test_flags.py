@@ -1,0 +1,25 @@
+"""Variables that change the meaning of a run are flagged, their usual values are not."""
+
+from __future__ import annotations
+
+import pytest
+
+from mxfp8_attention.capability.flags import flags
+
+
+@pytest.mark.parametrize(
+    ("variables", "told"),
+    [
+        ({}, []),
+        ({"NVTE_FUSED_ATTN": "1", "NVTE_FP8_DPA_BWD": "1"}, []),
+        ({"NVTE_DPA_FP8_RECIPE": ""}, []),
+        ({"NVTE_DPA_FP8_RECIPE": "F16"}, ["NVTE_DPA_FP8_RECIPE=F16"]),
+        ({"NVTE_FP8_DPA_BWD": "0"}, ["NVTE_FP8_DPA_BWD=0"]),
+        ({"NVTE_UnfusedDPA_Emulate_FP8": "1"}, ["NVTE_UnfusedDPA_Emulate_FP8=1"]),
+        ({"NVTE_FUSED_ATTN": "0", "PATH": "/x"}, ["NVTE_FUSED_ATTN=0"]),
+    ],
+)
+def test_variables_that_change_the_meaning_of_a_run_are_flagged(
+    variables: dict[str, str], told: list[str]
+) -> None:
+    assert [flag.split(":")[0] for flag in flags(variables)] == told

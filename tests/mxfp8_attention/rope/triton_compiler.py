@@ -1,0 +1,108 @@
+"""Compiles the RoPE kernels for a GPU that is not there, down to its machine code.
+
+Triton's interpreter runs what its compiler refuses. So each launch that the operators make is
+written down instead of made, and its kernel is compiled for the architecture that was asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from itertools import product
+from typing import Any
+from unittest import mock
+
+import torch
+from torch import Tensor
+
+from mxfp8_attention.rope import kernels as rope_kernels
+from mxfp8_attention.rope import kernels_kv as rope_kernels_kv
+from mxfp8_attention.rope import triton as rope_triton
+from mxfp8_attention.rope.tables import rope_tables
+
+KERNELS = (
+    (rope_kernels, "rotate_heads"),
+    (rope_kernels_kv, "share_key"),
+    (rope_kernels_kv, "gather_key_gradient"),
+)
+_POINTERS = {
+    torch.float64: "*fp64",
+    torch.float32: "*fp32",
+    torch.bfloat16: "*bf16",
+    torch.float16: "*fp16",
+    torch.int64: "*i64",
+}
+
+
+class Launches:
+    """Stands where a kernel stood, and keeps what it was to be launched with."""
+
+    def __init__(self, kernel: Any) -> None:  # noqa: ANN401 - Triton's own type
+        self.kernel = kernel
+        self.made: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
+
+    def __getitem__(self, grid: tuple[int, ...]) -> Callable[..., None]:
+        return lambda *args, **constants: self.made.append((args, constants))
+
+
+def launches_of(widths: tuple[int, int, int], dtype: torch.dtype) -> list[Launches]:
+    """Every launch that forward and backward make of each kernel.
+
+    Args:
+        widths: Of the nope, the rotary and the value columns.
+        dtype: Of the data.
+    """
+    nope, rope, value = widths
+    random = torch.zeros(4, 2, 3, nope + rope, dtype=dtype)
+    kv, v = (torch.zeros(4, 2, 3, width, dtype=dtype) for width in (nope + value, value))
+    key = torch.zeros(4, 2, 1, rope, dtype=dtype)
+    tables = rope_tables(4, rope, device="cpu")
+    with ExitStack() as stack:
+        found = []
+        for module, name in KERNELS:
+            launches = Launches(getattr(module, name))
+            stack.enter_context(mock.patch.object(module, name, launches))
+            found.append(launches)
+        for rows, inverse in product((None, torch.zeros(4, dtype=torch.int64)), (False, True)):
+            at: tuple[Tensor, Tensor, Tensor | None] = (tables.cos, tables.sin, rows)
+            for out in (random, torch.zeros_like(random)):
+                rope_triton.q_into(out, random, *at, inverse=inverse)
+            rope_triton.k_fused_into(torch.zeros_like(random), random, *at)
+            rope_triton.k_fused_backward_into(torch.zeros_like(random), random, *at)
+            rope_triton.kv_split_into(random, v, kv, key, *at)
+            rope_triton.kv_split_backward_into(kv, key, random, v, *at)
+    return found
+
+
+def compile_for(arch: int, launches: Launches) -> int:
+    """Compiles a kernel for each of its launches.
+
+    Args:
+        arch: Compute capability, 90 for 9.0.
+        launches: Of one kernel.
+
+    Returns:
+        How many different ones there were.
+    """
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource, compile
+
+    names = launches.kernel.arg_names
+    sources = {}
+    for args, constants in launches.made:
+        given = dict(zip(names, args, strict=False)) | constants
+        options = {name: given.pop(name) for name in list(given) if name not in names}
+        signature = {name: _type_of(given[name], name in constants) for name in names}
+        fixed = {name: given[name] for name in names if signature[name] == "constexpr"}
+        source = ASTSource(launches.kernel, signature, fixed)
+        sources[str((signature, fixed, options))] = (source, options)
+    for source, options in sources.values():
+        made = compile(source, target=GPUTarget("cuda", arch, 32), options=options)
+        assert made.asm["cubin"]
+    return len(sources)
+
+
+def _type_of(value: object, constant: bool) -> str:
+    if constant or value is None:
+        return "constexpr"
+    return _POINTERS[value.dtype] if isinstance(value, Tensor) else "i64"

@@ -1,0 +1,1 @@
+"""Developer scripts: calibration, document makers, GPU runs."""

@@ -1,0 +1,1 @@
+"""Scripts for a GPU machine and the page of their results."""

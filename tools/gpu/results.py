@@ -1,0 +1,172 @@
+"""Runs the points of `docs/results/points.json` on a GPU machine, without Hydra.
+
+    python -m tools.gpu.results OUT [--groups recipes,cudnn] [--seconds 540]
+
+Each point runs in its own process through `python -m jobs.node`; one failure stops nothing. OUT
+gets `records.jsonl` (one line a point, appended as each ends), `harness.json`, `logs.txt` and
+the profiles of points that ask for one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from jobs.errors import RecordError
+from jobs.files import append_line
+from jobs.record import read_record
+
+ROOT = Path(__file__).resolve().parents[2]
+POINTS = ROOT / "docs" / "results" / "points.json"
+_POINT_LIMIT_S = 240
+_LOG_BYTES = 60_000
+
+
+def environment_of(cudnn: str, variables: Mapping[str, str]) -> dict[str, str]:
+    """The environment of one point's process.
+
+    Args:
+        cudnn: `as_found` takes back what makes both libraries load the bundled cuDNN.
+        variables: This process's environment.
+
+    Returns:
+        A copy.
+    """
+    changed = dict(variables)
+    if cudnn == "as_found":
+        home = changed.pop("CUDNN_HOME", None)
+        paths = changed.get("LD_LIBRARY_PATH", "").split(os.pathsep)
+        kept = [path for path in paths if path and (home is None or not path.startswith(home))]
+        changed["LD_LIBRARY_PATH"] = os.pathsep.join(kept)
+    changed["PYTHONPATH"] = os.pathsep.join(filter(None, (str(ROOT), changed.get("PYTHONPATH"))))
+    return changed
+
+
+def run_point(entry: dict[str, Any], out: Path) -> str:
+    """Runs one point and appends its record.
+
+    Args:
+        entry: One entry of `points.json`.
+        out: The output folder.
+
+    Returns:
+        One line that says how it ended.
+    """
+    started = time.monotonic()
+    with tempfile.TemporaryDirectory() as scratch:
+        attempt = Path(scratch) / "attempt-1"
+        attempt.mkdir()
+        point_path = Path(scratch) / "point.json"
+        submitted = {"point_id": "p-" + entry["name"].replace(" ", "-").replace(",", "")}
+        point_path.write_text(json.dumps({**entry, **submitted}), encoding="utf-8")
+        line = _run_child(entry, point_path, attempt)
+        log = attempt / "output.log"
+        text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
+        with (out / "logs.txt").open("a", encoding="utf-8") as logs:
+            logs.write(f"\n##### {entry['name']}\n{text[-_LOG_BYTES:]}")
+        for profile in attempt.glob("profile.*"):
+            shutil.copy(profile, out)
+        try:
+            record = read_record(attempt / "record.json")
+        except RecordError as error:
+            line = f"NO RECORD: {line or error}"
+        else:
+            plain = {"name": entry["name"], "record": json.loads(record.model_dump_json())}
+            append_line(out / "records.jsonl", json.dumps(plain))
+            line = f"{record.outcome.value}: {record.reason[:300]}{_speeds(plain['record'])}"
+    return f"{time.monotonic() - started:6.1f} s  {entry['name']}: {line}"
+
+
+def _run_child(entry: dict[str, Any], point_path: Path, attempt: Path) -> str:
+    command = [sys.executable, "-m", "jobs.node", str(point_path), str(attempt)]
+    try:
+        done = subprocess.run(
+            command,
+            cwd=ROOT,
+            env=environment_of(entry["cudnn"], os.environ),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            timeout=_POINT_LIMIT_S,
+        )
+    except subprocess.TimeoutExpired:
+        return f"still running after {_POINT_LIMIT_S} s"
+    return "" if done.returncode == 0 else f"exit status {done.returncode}"
+
+
+def _speeds(record: dict[str, Any]) -> str:
+    benchmark = record.get("benchmark")
+    if not benchmark:
+        return ""
+    arms = {arm["arm"]: arm for arm in benchmark["arms"]}
+    shown = []
+    for direction in ("fprop", "bprop"):
+        times = [f"{arms[arm][direction]['median_ms']:.3f}" for arm in ("bf16", "recipe")]
+        found = benchmark[f"{direction}_speedup"]
+        ratio = (
+            f" = {found['ratio']:.3f} [{found['low']:.3f}, {found['high']:.3f}]" if found else ""
+        )
+        shown.append(f"{direction} {'/'.join(times)} ms{ratio}")
+    return " | " + ", ".join(shown)
+
+
+def run_harness(out: Path) -> str:
+    """Compares the harness with a bare loop over the same modules.
+
+    Args:
+        out: The output folder.
+
+    Returns:
+        Its last line.
+    """
+    done = subprocess.run(
+        [sys.executable, "-m", "tools.gpu.harness", "--output", str(out / "harness.json")],
+        cwd=ROOT,
+        env=environment_of("bundled", os.environ),
+        capture_output=True,
+        text=True,
+        timeout=_POINT_LIMIT_S,
+    )
+    with (out / "logs.txt").open("a", encoding="utf-8") as logs:
+        logs.write(f"\n##### harness\n{done.stdout}{done.stderr}")
+    return (done.stdout + done.stderr).strip()
+
+
+def main() -> None:
+    """Runs what was asked for, within the time that was given."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--groups", default="recipes,harness,cudnn,paths,shapes,profile")
+    parser.add_argument("--name", help="of each group, only the points whose name holds this")
+    parser.add_argument("--seconds", type=float, default=540.0)
+    parser.add_argument("--commit", help="of the source, where there is no git")
+    options = parser.parse_args()
+    options.out.mkdir(parents=True, exist_ok=True)
+    deadline = time.monotonic() + options.seconds
+    entries = json.loads(POINTS.read_text(encoding="utf-8"))
+    for group in options.groups.split(","):
+        if group == "harness":
+            try:
+                print(run_harness(options.out), flush=True)
+            except subprocess.TimeoutExpired as error:
+                print(f"harness: {error}", flush=True)
+            continue
+        for entry in entries:
+            if entry["group"] != group or (options.name or "") not in entry["name"]:
+                continue
+            if time.monotonic() > deadline:
+                print(f"  not run, out of time: {entry['name']}", flush=True)
+                continue
+            print(run_point({**entry, "commit": options.commit}, options.out), flush=True)
+
+
+if __name__ == "__main__":
+    main()
