@@ -1,33 +1,267 @@
-"""The exceptions of launching and gathering; a user's mistake is one line, never a traceback."""
+"""The tree of errors: each class carries the fields that a caller needs.
+
+The sentence is made by `str(error)`, where an error is shown. Code branches on the class and its
+fields, never on the text.
+
+    JobError
+      UsageError                 the command was wrong, nothing was done
+        InvalidValue             a value breaks the constraint of its key
+        InvalidConfig            several problems of one configuration
+        UnknownName              a verb, flag, key or choice that does not exist
+        WrongIds                 too few, too many or the wrong ids for a verb
+        UnknownId                an id that no sweep contains
+        NoSweep                  the folder of sweeps is missing or empty
+        NotInteractive           a question without a terminal to ask it on
+      SchedulerError             the scheduler refused or did not answer
+        SchedulerUnavailable
+        SubmissionRefused
+        SweepLocked              another process submits or runs the sweep
+        WrongCluster             the sweep belongs to another cluster
+        PartlySubmitted          a part was submitted before the error
+      FileError                  a file of ours cannot be used
+        LedgerError
+        RecordError
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
 
 class JobError(Exception):
     """Base of every error that the tool explains by itself.
 
     Attributes:
-        exit_code: What the command ends with; 2 says that nothing was done.
+        exit_code: Exit code of the command; 2 means that nothing was done.
     """
 
     exit_code = 2
 
 
 class UsageError(JobError):
-    """The command asked for something that cannot be: told in one line, exit code 2."""
+    """The command asked for something impossible."""
 
 
-class SubmissionError(JobError):
-    """The scheduler refused a submission, or could not be reached."""
+@dataclass(eq=False)
+class InvalidValue(UsageError):
+    """A value that breaks the constraint of its key.
+
+    Attributes:
+        key: Dotted key, as typed on the command line.
+        constraint: Completes "key must ...", for example "be at least 1".
+        value: The value that was given.
+        remedy: What to do instead, if the constraint does not say it.
+    """
+
+    key: str
+    constraint: str
+    value: object
+    remedy: str = ""
+
+    def __str__(self) -> str:
+        remedy = f"; {self.remedy}" if self.remedy else ""
+        return f"{self.key} must {self.constraint}, got {self.value}{remedy}"
 
 
-class PartlySubmittedError(SubmissionError):
-    """A part of a sweep was submitted, and something then went wrong here."""
+@dataclass(eq=False)
+class InvalidConfig(UsageError):
+    """One or more problems of a composed configuration, a line each."""
+
+    problems: Sequence[str]
+
+    def __str__(self) -> str:
+        return "\n".join(self.problems)
+
+
+@dataclass(eq=False)
+class UnknownName(UsageError):
+    """A name that does not exist.
+
+    Attributes:
+        kind: "verb", "flag", "key", "baseline", ...
+        name: What was typed.
+        suggestion: The nearest existing name.
+        choices: Every valid name, if they are few.
+    """
+
+    kind: str
+    name: str
+    suggestion: str | None = None
+    choices: Sequence[str] = ()
+
+    def __str__(self) -> str:
+        text = f"unknown {self.kind} {self.name}"
+        if self.suggestion is not None:
+            return f"{text}; did you mean {self.suggestion}?"
+        return f"{text}; choices: {', '.join(self.choices)}" if self.choices else text
+
+
+@dataclass(eq=False)
+class WrongIds(UsageError):
+    """Too few, too many or the wrong ids for a verb.
+
+    Attributes:
+        verb: The verb.
+        expected: Completes "verb takes ...", for example "exactly one point id (p-...)".
+        given: The ids that were typed.
+        example: A command line that works, without the program.
+    """
+
+    verb: str
+    expected: str
+    given: Sequence[str]
+    example: str = ""
+
+    def __str__(self) -> str:
+        count = len(self.given)
+        example = f"; for example: {self.example}" if self.example else ""
+        return f"{self.verb} takes {self.expected}, not {count or 'none'}{example}"
+
+
+@dataclass(eq=False)
+class UnknownId(UsageError):
+    """An id that no sweep contains.
+
+    Attributes:
+        kind: "job", "point", "sweep" or "local job".
+        word: The id as typed.
+        runs_dir: Folder that was searched.
+    """
+
+    kind: str
+    word: str
+    runs_dir: Path
+
+    def __str__(self) -> str:
+        return (
+            f"no sweep in {self.runs_dir} contains {self.kind} {self.word}; "
+            "if it is elsewhere, pass its folder"
+        )
+
+
+@dataclass(eq=False)
+class NotInteractive(UsageError):
+    """A question that cannot be asked because there is no terminal."""
+
+    remedy: str
+
+    def __str__(self) -> str:
+        return f"cannot ask for confirmation without a terminal; {self.remedy}"
+
+
+@dataclass(eq=False)
+class NoSweep(UsageError):
+    """There is no sweep in the folder of sweeps, or no such folder."""
+
+    runs_dir: Path
+
+    def __str__(self) -> str:
+        if not self.runs_dir.is_dir():
+            return f"the folder of sweeps does not exist: {self.runs_dir}"
+        return f"no sweep in {self.runs_dir} yet; start one: python launch.py sweep"
+
+
+class SchedulerError(JobError):
+    """The scheduler refused a request, or could not be reached."""
+
+
+@dataclass(eq=False)
+class SchedulerUnavailable(SchedulerError):
+    """The scheduler did not answer.
+
+    Attributes:
+        purpose: What could not be done, for example "query the cluster's limits".
+        detail: The scheduler's own message.
+        remedy: What to do.
+    """
+
+    purpose: str
+    detail: str
+    remedy: str = "try again later"
+
+    def __str__(self) -> str:
+        return f"cannot {self.purpose}: {self.detail}; {self.remedy}"
+
+
+@dataclass(eq=False)
+class SubmissionRefused(SchedulerError):
+    """The scheduler refused a submission; `detail` is its own message with the key to change."""
+
+    detail: str
+
+    def __str__(self) -> str:
+        return self.detail
+
+
+@dataclass(eq=False)
+class SweepLocked(SchedulerError):
+    """Another process is submitting or running the sweep."""
+
+    sweep_id: str
+
+    def __str__(self) -> str:
+        return (
+            f"another process is submitting or running {self.sweep_id}; try again when it "
+            "has ended"
+        )
+
+
+@dataclass(eq=False)
+class WrongCluster(SchedulerError):
+    """The sweep was submitted to another cluster than the one configured here."""
+
+    submitted_to: str
+    here: str
+
+    def __str__(self) -> str:
+        return (
+            f"this sweep was submitted to cluster {self.submitted_to}, but SLURM here is cluster "
+            f"{self.here}; set SLURM_CONF"
+        )
+
+
+@dataclass(eq=False)
+class PartlySubmitted(SchedulerError):
+    """A part of a sweep was submitted before an error.
+
+    Attributes:
+        error: What went wrong, as a sentence without a full stop.
+        resume: Command that submits the rest.
+    """
 
     exit_code = 1
 
+    error: str
+    resume: str
 
-class LedgerError(JobError):
-    """A sweep's folder could not be made, written or read."""
+    def __str__(self) -> str:
+        return f"{self.error}; submitted jobs keep running; to submit the rest: {self.resume}"
 
 
-class RecordError(JobError):
-    """A file that should hold a record does not."""
+@dataclass(eq=False)
+class FileError(JobError):
+    """A file of the tool that cannot be used.
+
+    Attributes:
+        path: The file.
+        problem: What is wrong with it, for example "is missing".
+        remedy: What to do.
+    """
+
+    path: Path
+    problem: str
+    remedy: str = ""
+
+    def __str__(self) -> str:
+        remedy = f"; {self.remedy}" if self.remedy else ""
+        return f"{self.path} {self.problem}{remedy}"
+
+
+class LedgerError(FileError):
+    """A sweep's folder that cannot be created, written or read."""
+
+
+class RecordError(FileError):
+    """A file that should hold a record and does not."""

@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, WithJsonSche
 
 from jobs.errors import RecordError
 from jobs.files import read_bounded
+from jobs.validation import first_problem
 
 SCHEMA_VERSION = 1
 
@@ -346,13 +347,11 @@ def read_record(path: Path, *, inside: Path | None = None) -> Record:
     try:
         return Record.model_validate_json(read_bounded(path, inside=inside))
     except OSError as error:
-        raise RecordError(f"{path} cannot be read: {error.strerror}") from error
+        raise RecordError(path, f"cannot be read: {error.strerror}") from error
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"]) or "the file"
-        raise RecordError(f"{path} is no record: {where}: {first['msg']}") from error
+        raise RecordError(path, f"is not a record: {first_problem(error)}") from error
     except RecursionError as error:
-        raise RecordError(f"{path} is no record: nested too deeply") from error
+        raise RecordError(path, "is not a record: nested too deeply") from error
 
 
 def to_json(model: Model) -> str:

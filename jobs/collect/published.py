@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from jobs.errors import UsageError
 from jobs.files import read_json
@@ -22,6 +22,7 @@ from jobs.record import (
     asked,
 )
 from jobs.status.results import CollectedPoint, Collection
+from jobs.validation import first_problem
 
 NOTE = "published, not measured here"
 
@@ -78,7 +79,7 @@ def load_published(path: Path) -> Collection:
     except OSError as error:
         raise UsageError(f"file must be readable, got {path}: {error.strerror}") from error
     except ValueError as error:
-        first = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
+        first = first_problem(error)
         raise UsageError(f"file must hold published figures, got {path}: {first}") from error
     return Collection(held.name, [_point(row, held.statistic) for row in held.rows])
 

@@ -17,6 +17,7 @@ from jobs.record import Record, to_json
 from jobs.status.results import CollectedPoint, Collection, Quote
 from jobs.sweeps.reading import Problem
 from jobs.text import counted
+from jobs.validation import first_problem
 
 SUFFIX = ".jsonl"
 
@@ -50,7 +51,7 @@ def load_records(path: Path) -> Collection:
         try:
             name, record = _entry(line)
         except (ValidationError, ValueError, RecursionError) as error:
-            first = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
+            first = first_problem(error)
             problems.append(Problem(f"{path.name}:{number}", f"is no record: {first}"))
             continue
         points[name or f"line {number}"] = _point(record, path.stem)

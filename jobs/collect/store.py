@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from jobs.errors import RecordError
 from jobs.files import MAX_TABLE_BYTES, leaves, read_bounded, read_json, write_whole
@@ -15,6 +15,7 @@ from jobs.record import read_record
 from jobs.status.results import CollectedPoint, Collection
 from jobs.sweeps.ledger import SweepInfo
 from jobs.sweeps.reading import Problem, check_owner
+from jobs.validation import first_problem
 
 STORE_NAME = "collection.json"
 SCHEMA_VERSION = 1
@@ -77,22 +78,22 @@ def load_collection(folder: Path) -> Collection:
         }
         name, job_ids = str(held["name"]), _NAMES.validate_python(held["job_ids"])
     except OSError as error:
-        raise RecordError(f"{path} cannot be read: {error.strerror}") from error
+        raise RecordError(path, f"cannot be read: {error.strerror}") from error
     except KeyError as error:
-        raise RecordError(f"{path} is no collection: it has no {error}") from error
+        raise RecordError(path, f"is not a collection: {error} is missing") from error
     except (ValueError, TypeError, AssertionError) as error:
-        first = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
-        raise RecordError(f"{path} is no collection: {first}") from error
+        raise RecordError(path, f"is not a collection: {first_problem(error)}") from error
     loaded = []
     for point in points:
         record = None
         if point.record_file is not None:
             try:
-                held_record = read_record(_inside(folder, point.record_file))
-                check_owner(held_record, point.point_id)
+                path = _inside(folder, point.record_file)
+                held_record = read_record(path)
+                check_owner(held_record, point.point_id, path)
                 record = held_record
             except RecordError as error:
-                problems.append(Problem(point.record_file, str(error)))
+                problems.append(Problem(point.record_file, error.problem))
         loaded.append(dataclasses.replace(point, record=record))
     return Collection(name, loaded, folder, sweeps, problems, job_ids)
 
@@ -116,5 +117,5 @@ def holds(path: Path, text: str) -> bool:
 def _inside(folder: Path, name: str) -> Path:
     path = folder / name
     if leaves(path, folder):
-        raise RecordError(f"{name} must lie inside the collection's folder")
+        raise RecordError(path, "lies outside the folder of the collection")
     return path

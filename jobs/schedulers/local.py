@@ -55,8 +55,9 @@ def run_plan(
         try:
             ledger.add_job(line)
         except OSError as error:
-            words = f"{ledger.jobs_jsonl} cannot be written: {error.strerror}; nothing was started"
-            raise LedgerError(words) from error
+            raise LedgerError(
+                ledger.jobs_jsonl, f"cannot be written: {error.strerror}", "nothing was started"
+            ) from error
     ended = []
     for point in plan.points:
         follow(point, None)

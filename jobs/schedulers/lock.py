@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from jobs.errors import SubmissionError
+from jobs.errors import SweepLocked
 from jobs.files import open_regular, readable_like
 from jobs.sweeps.ledger import Ledger
 
@@ -30,7 +30,7 @@ def submitting(ledger: Ledger) -> Iterator[int]:
         The lock's descriptor. A child that inherits it holds the lock too, until it ends.
 
     Raises:
-        SubmissionError: Another process submits or runs this sweep.
+        SweepLocked: Another process submits or runs this sweep.
     """
     with readable_like(ledger.root):
         descriptor = os.open(ledger.root / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
@@ -62,10 +62,7 @@ def _take(descriptor: int, ledger: Ledger) -> None:
             if left:
                 time.sleep(_PAUSE_S)
                 continue
-            raise SubmissionError(
-                f"another process is submitting or running {ledger.sweep_id}; try again when it "
-                "has ended"
-            ) from None
+            raise SweepLocked(ledger.sweep_id) from None
         except OSError:
             pass  # a file system without locks: the folder of each submission is exclusive still
         return

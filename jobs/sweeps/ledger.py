@@ -31,7 +31,7 @@ from typing import Any, TypeVar
 
 from pydantic import Field, ValidationError
 
-from jobs.errors import LedgerError
+from jobs.errors import InvalidValue, LedgerError, NoSweep
 from jobs.files import (
     MAX_TABLE_BYTES,
     PART,
@@ -41,6 +41,7 @@ from jobs.files import (
     write_whole,
 )
 from jobs.record import Model, Process
+from jobs.validation import first_problem
 
 PLAN_NAME = "plan.jsonl"
 PLANNED_JOB = "planned"  # the folder of records that the planner itself writes
@@ -183,7 +184,7 @@ class Ledger:
                 return cls(root)
         except OSError as error:
             raise LedgerError(
-                f"runs_dir must be a folder that can be written, got {runs_dir}: {error.strerror}"
+                runs_dir, f"(runs_dir) cannot be written: {error.strerror}"
             ) from error
 
     def write_plan(self, info: SweepInfo, points: Iterable[PlannedPoint]) -> None:
@@ -202,13 +203,13 @@ class Ledger:
             return SweepInfo.model_validate_json(read_bounded(self.sweep_json))
         except FileNotFoundError:
             # Written before anything is started, and last.
-            told = "the sweep was not planned to its end, and nothing was started; type it again"
-            told = "" if self.jobs_jsonl.exists() else f": {told}"
-            raise LedgerError(f"{self.sweep_json} is missing{told}") from None
+            incomplete = "planning did not finish and nothing was started; run the command again"
+            remedy = "" if self.jobs_jsonl.exists() else incomplete
+            raise LedgerError(self.sweep_json, "is missing", remedy) from None
         except OSError as error:
-            raise LedgerError(f"{self.sweep_json} cannot be read: {error.strerror}") from error
+            raise LedgerError(self.sweep_json, f"cannot be read: {error.strerror}") from error
         except ValidationError as error:
-            raise LedgerError(f"{self.sweep_json} is damaged: {_first(error)}") from error
+            raise LedgerError(self.sweep_json, f"is damaged: {first_problem(error)}") from error
 
     def plan(self) -> list[PlannedPoint]:
         """Every planned point; a damaged line is an error, for the plan is written whole."""
@@ -267,10 +268,10 @@ def safe_name(name: str) -> str:
     """A job's or point's id as a folder name.
 
     Raises:
-        LedgerError: The id holds a separator, or would be hidden or relative.
+        InvalidValue: The id holds a separator, or would be hidden or relative.
     """
     if not _SAFE.fullmatch(name) or ".." in name:
-        raise LedgerError(f"an id must be letters, digits and . _ + -, got {name!r}")
+        raise InvalidValue("id", "consist of letters, digits and . _ + -", repr(name))
     return name
 
 
@@ -293,15 +294,14 @@ def _is_whole(ledger: Ledger) -> bool:
 
 
 def latest(runs_dir: Path) -> Ledger:
-    """The newest sweep, a doctor's probe left aside; LedgerError where there is none."""
+    """The newest sweep, a doctor's probe left aside; NoSweep where there is none."""
     for ledger in reversed(sweeps(runs_dir)):
         try:
             if ledger.info().verb != "doctor":
                 return ledger
         except LedgerError:
             return ledger  # damaged: whoever reads it says so
-    there = " yet" if runs_dir.is_dir() else ", a folder that does not exist"
-    raise LedgerError(f"no sweep in {runs_dir}{there}; start one: python launch.py sweep")
+    raise NoSweep(runs_dir)
 
 
 def _rows(path: Path, kind: type[_Row], *, strict: bool) -> Iterator[_Row]:
@@ -309,17 +309,13 @@ def _rows(path: Path, kind: type[_Row], *, strict: bool) -> Iterator[_Row]:
         text = read_bounded(path, MAX_TABLE_BYTES).decode("utf-8", "replace")
     except FileNotFoundError:
         if strict:
-            raise LedgerError(f"{path} is missing") from None
+            raise LedgerError(path, "is missing") from None
         return
     except OSError as error:
-        raise LedgerError(f"{path} cannot be read: {error.strerror}") from error
+        raise LedgerError(path, f"cannot be read: {error.strerror}") from error
     for number, line in enumerate(text.splitlines(), 1):
         try:
             yield kind.model_validate(json.loads(line))
         except (ValueError, RecursionError) as error:
             if strict:
-                raise LedgerError(f"{path}, line {number}, is damaged: {error}") from error
-
-
-def _first(error: ValidationError) -> str:
-    return str(error.errors()[0]["msg"])
+                raise LedgerError(path, f"is damaged in line {number}: {error}") from error

@@ -134,7 +134,9 @@ def _from_plan(kind: type, planned: PlannedPoint, plain: Any, key: str) -> Any: 
     try:
         return from_plain(kind, plain, key)
     except ValueError as error:
-        raise LedgerError(f"the plan of {planned.point_id} is damaged: {error}") from error
+        raise LedgerError(
+            Path("plan.jsonl"), f"is damaged at {planned.point_id}: {error}"
+        ) from error
 
 
 def point_id(config: dict[str, Any], cluster: Cluster, source: Source) -> str:
@@ -182,8 +184,9 @@ def write_ledger(plan: Plan, ledger: Ledger, *, verb: str, command: str) -> None
         if not isinstance(error, OSError):
             raise
         raise LedgerError(
-            f"runs_dir must be a folder that can be written, got {ledger.root.parent}: "
-            f"{error.strerror or error}; nothing was started"
+            ledger.root.parent,
+            f"(runs_dir) cannot be written: {error.strerror or error}",
+            "nothing was started",
         ) from error
 
 

@@ -20,6 +20,7 @@ from jobs.files import MAX_BYTES, MAX_TABLE_BYTES, read_bounded
 from jobs.record import Record, Started, read_record
 from jobs.sweeps.ledger import PLAN_NAME, JobLine, PlannedPoint, SweepInfo
 from jobs.text import counted, whole
+from jobs.validation import first_problem
 
 Row = TypeVar("Row", bound=BaseModel)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,127}")
@@ -140,7 +141,7 @@ def _read_info(sweep: FoundSweep) -> None:
     try:
         sweep.info = SweepInfo.model_validate_json(text)
     except ValidationError as error:
-        sweep.problems.append(Problem(path.name, f"is damaged: {_first(error)}"))
+        sweep.problems.append(Problem(path.name, f"is damaged: {first_problem(error)}"))
         return
     if _is_name(sweep.info.sweep_id):
         sweep.sweep_id = sweep.info.sweep_id
@@ -169,7 +170,9 @@ def _rows(sweep: FoundSweep, name: str, kind: type[Row]) -> Iterator[Row]:
         try:
             yield kind.model_validate_json(line)
         except ValidationError as error:
-            sweep.problems.append(Problem(f"{name}:{number}", f"is damaged: {_first(error)}"))
+            sweep.problems.append(
+                Problem(f"{name}:{number}", f"is damaged: {first_problem(error)}")
+            )
 
 
 def _read_folders(sweep: FoundSweep) -> None:
@@ -229,25 +232,26 @@ def _started(sweep: FoundSweep, path: Path) -> Started | None:
     try:
         return Started.model_validate_json(text)
     except ValidationError as error:
-        sweep.problems.append(Problem(_inside(sweep, path), f"is damaged: {_first(error)}"))
+        sweep.problems.append(Problem(_inside(sweep, path), f"is damaged: {first_problem(error)}"))
         return None
 
 
 def _record(sweep: FoundSweep, path: Path) -> tuple[Record | None, str | None]:
     try:
         record = read_record(path, inside=sweep.folder)
-        check_owner(record, path.parent.parent.name)
+        check_owner(record, path.parent.parent.name, path)
         return record, None
     except RecordError as error:
-        what = str(error).removeprefix(f"{path} ")
+        what = error.problem
         sweep.problems.append(Problem(_inside(sweep, path), what))
         return None, what
 
 
-def check_owner(record: Record, point_id: str) -> None:
-    """RecordError where a record is another point's, as after a folder was copied over one."""
-    if record.identity.point_id != point_id:
-        raise RecordError(f"is the record of {record.identity.point_id!r}, not of {point_id!r}")
+def check_owner(record: Record, point_id: str, path: Path) -> None:
+    """Raise RecordError if a record belongs to another point, as after a folder was copied."""
+    owner = record.identity.point_id
+    if owner != point_id:
+        raise RecordError(path, f"is the record of {owner!r}, not of {point_id!r}")
 
 
 def _config_from(sweep: FoundSweep, point_id: str) -> dict[str, Any]:
@@ -291,9 +295,3 @@ def _inside(sweep: FoundSweep, path: Path) -> str:
 
 def _is_name(value: object) -> bool:
     return isinstance(value, str) and _NAME.fullmatch(value) is not None
-
-
-def _first(error: ValidationError) -> str:
-    first = error.errors()[0]
-    where = ".".join(str(part) for part in first["loc"])
-    return f"{where}: {first['msg']}" if where else first["msg"]

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from jobs.errors import LedgerError, UsageError
+from jobs.errors import LedgerError, UnknownId, UsageError
 from jobs.files import MAX_TABLE_BYTES, read_bounded
 from jobs.suggestions import nearest
 from jobs.sweeps.ids import (
@@ -80,10 +80,7 @@ def _find(target: Target, word: str, runs_dir: Path) -> Selection:
         _refuse_many(target.folder, word)
         return Selection(target.folder)
     if isinstance(target, LatestTarget):
-        try:
-            return Selection(latest(runs_dir).root)
-        except LedgerError as error:
-            raise UsageError(str(error)) from error
+        return Selection(latest(runs_dir).root)
     if isinstance(target, SweepTarget):
         folder = runs_dir / target.sweep_id
         if not folder.is_dir():
@@ -94,11 +91,7 @@ def _find(target: Target, word: str, runs_dir: Path) -> Selection:
     for ledger in reversed(sweeps(runs_dir)):
         if _may_hold(ledger, target):
             return Selection(ledger.root, target)
-    what = "point" if isinstance(target, PointTarget) else "job"
-    raise UsageError(
-        f"{what} must be of a sweep in {runs_dir}, got {word}; "
-        "give the sweep's folder where it lies elsewhere"
-    )
+    raise UnknownId("point" if isinstance(target, PointTarget) else "job", word, runs_dir)
 
 
 def _refuse_many(folder: Path, word: str) -> None:

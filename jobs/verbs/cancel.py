@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from conf.verbs import Cancel
-from jobs.errors import SubmissionError, UsageError
+from jobs.errors import SchedulerError, UsageError
 from jobs.schedulers.slurm.commands import call as call_slurm
 from jobs.schedulers.slurm.states import ask_queue
 from jobs.schedulers.slurm.submission import left_behind
@@ -29,7 +29,7 @@ def cancel(config: Cancel, call: Call) -> int:
 
     Raises:
         UsageError: No id; a local job; or nobody there to answer.
-        SubmissionError: scancel refused.
+        SchedulerError: scancel refused.
     """
     if not call.ids:
         raise UsageError("cancel must be given ids, got none; for the newest sweep: latest")
@@ -70,14 +70,14 @@ def _unnoted(sweeps: list[Ledger]) -> list[str]:
         return []
     rows, error = ask_queue("--me", f"--name={','.join(names)}")
     if error is not None:
-        raise SubmissionError(f"it cannot be found out what was submitted: {error}")
+        raise SchedulerError(f"it cannot be found out what was submitted: {error}")
     return [row.task.job_id for row in rows if not row.task.final]
 
 
 def _scancel(words: list[str]) -> None:
     answer = call_slurm(["scancel", *words])
     if answer.error is not None and "already completed" not in answer.error:
-        raise SubmissionError(f"the jobs could not be cancelled: {answer.error}")
+        raise SchedulerError(f"the jobs could not be cancelled: {answer.error}")
 
 
 def _agreed(question: str) -> bool:

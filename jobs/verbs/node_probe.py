@@ -9,7 +9,7 @@ from rich.console import Console
 from conf.choices import Backend
 from conf.schema import Gpu
 from conf.verbs import Run
-from jobs.errors import SubmissionError
+from jobs.errors import SchedulerError
 from jobs.schedulers.slurm.limits import ClusterLimits, NodeKind, Partition, ask_limits
 from jobs.status.survey import Survey
 from jobs.sweeps.plan import make_plan
@@ -30,7 +30,7 @@ def limits_or_reason() -> ClusterLimits | str:
     with nothing_started_told():
         try:
             return ask_limits()
-        except SubmissionError as error:
+        except SchedulerError as error:
             return str(error)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from jobs.errors import SubmissionError
+from jobs.errors import SchedulerError
 from jobs.schedulers.slurm.batches import Batch, Batches, cut, make_batches
 from jobs.schedulers.slurm.commands import call as call_slurm
 from jobs.schedulers.slurm.commands import unused_variables
@@ -102,7 +102,7 @@ def show_requests(requests: Requests, out: Console) -> None:
 def _limits_or_reason() -> tuple[ClusterLimits | None, str | None]:
     try:
         return ask_limits(), None
-    except SubmissionError as error:
+    except SchedulerError as error:
         return None, f"limits are not known: {error}"
 
 

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from conf.choices import Scheduler
 from conf.verbs import Repro, Resume, Run
-from jobs.errors import SubmissionError, UsageError
+from jobs.errors import SchedulerError, UsageError
 from jobs.files import clear_parts
 from jobs.schedulers.local import record_unsupported
 from jobs.schedulers.lock import submitting
@@ -75,7 +75,7 @@ def _submit_rest(
             if row.planned.unsupported is not None and not row.finished:
                 record_unsupported(row.planned, ledger)  # whoever planned it died before
         if any("squeue does not answer" in note for note in seen.notes):
-            raise SubmissionError(f"nothing is submitted while that is so: {seen.notes[0]}")
+            raise SchedulerError(f"nothing is submitted while that is so: {seen.notes[0]}")
         rest = [row.planned for row in seen.rows if needs_run(row)]
         ending = _show_ending(seen.rows, out)
         if not rest:

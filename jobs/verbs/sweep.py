@@ -41,7 +41,7 @@ def submit_plan(made: Plan, call: Call) -> int:
 
     Raises:
         UsageError: A request that the cluster would never run; nothing was written.
-        SubmissionError: The cluster cannot be reached, or took nothing; nothing stays.
+        SchedulerError: The cluster cannot be reached, or took nothing; nothing stays.
     """
     config = made.config
     with nothing_started_told():

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs.errors import SubmissionError
+from jobs.errors import SchedulerError
 from jobs.schedulers.lock import submitting
 from jobs.sweeps.ledger import latest, sweeps
 from tests.builders.ledger import passed_sweep
@@ -61,7 +61,7 @@ def test_a_local_sweep_is_killed(launcher: Launcher, tell: Tell, tmp_path: Path)
             if line.startswith("[2/3]"):
                 break
         held = latest(launcher.runs_dir)
-        with pytest.raises(SubmissionError, match="another process"), submitting(held):
+        with pytest.raises(SchedulerError, match="another process"), submitting(held):
             raise AssertionError
         process.kill()
     assert outcomes(launcher) == ["PASSED"]

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from rich.console import Console
 
-from jobs.errors import JobError, PartlySubmittedError, SubmissionError
+from jobs.errors import JobError, PartlySubmitted, SubmissionRefused
 from jobs.schedulers.rejected import record_rejected
 from jobs.schedulers.slurm.batches import Batches, cut
 from jobs.schedulers.slurm.commands import unused_variables
@@ -25,7 +25,7 @@ from jobs.schedulers.slurm.submission import (
 from jobs.sweeps.ledger import Ledger
 from jobs.terminal import screen
 from jobs.terminal.interrupts import NOTHING_STARTED
-from jobs.text import counted, joined, shell_quoted
+from jobs.text import counted, shell_quoted
 
 
 def submit_batches(
@@ -44,7 +44,7 @@ def submit_batches(
         What became of each submission; after a refusal the rest is recorded as rejected.
 
     Raises:
-        SubmissionError: The cluster took nothing; of a new sweep nothing stays.
+        SubmissionRefused: The cluster took nothing; of a new sweep nothing stays.
     """
     for note in [*batches.notes, *unused_variables()]:
         screen.say(screen.console(), f"Note: {note}")
@@ -70,7 +70,7 @@ def _give_up(
     if not taken:
         if new:
             forget(ledger)
-        raise SubmissionError(refused.refusal or "the submission was refused")
+        raise SubmissionRefused(refused.refusal or "the submission was refused")
     for submission in rest:
         for point_id in itertools.chain.from_iterable(submission.tasks):
             record_rejected(ledger, point_id, refused.refusal or "")
@@ -86,7 +86,7 @@ def cut_short_told(ledger: Ledger, places: str, *, new: bool) -> Iterator[None]:
         new: Nothing of the sweep was ever submitted before.
 
     Raises:
-        PartlySubmittedError: In place of an error that came after a part was submitted.
+        PartlySubmitted: In place of an error that came after a part was submitted.
     """
     before = len(ledger.jobs())
     out, ids = screen.console(), ledger.sweep_id + places
@@ -105,13 +105,7 @@ def cut_short_told(ledger: Ledger, places: str, *, new: bool) -> Iterator[None]:
         raise
     except (OSError, JobError) as error:
         if _sent(ledger, before):
-            raise PartlySubmittedError(
-                joined(
-                    _words(error),
-                    "what was submitted goes on; to submit the rest: "
-                    f"python launch.py resume {ids}",
-                )
-            ) from error
+            raise PartlySubmitted(_words(error), f"python launch.py resume {ids}") from error
         if new:
             forget(ledger)
         raise

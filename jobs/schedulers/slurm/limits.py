@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from jobs.errors import SubmissionError
+from jobs.errors import SchedulerUnavailable
 from jobs.schedulers.slurm.commands import Answer, call
 from jobs.schedulers.slurm.resources import parse_gres
 from jobs.schedulers.slurm.states import seconds
@@ -131,7 +131,7 @@ def ask_limits(user: str | None = None) -> ClusterLimits:
         The limits. Accounting that is missing or down leaves a reason instead of limits.
 
     Raises:
-        SubmissionError: There is no SLURM here, or its controller does not answer.
+        SchedulerUnavailable: There is no SLURM here, or its controller does not answer.
     """
     fields = ",".join(f"{name}:|" for name in _SINFO)
     select = [f"name={user or getpass.getuser()}", "withassoc", f"format={','.join(_ASSOC)}"]
@@ -146,9 +146,7 @@ def ask_limits(user: str | None = None) -> ClusterLimits:
         config, partitions, nodes, assoc, qos = pool.map(call, commands)
     for answer in (config, partitions, nodes):
         if answer.error:
-            raise SubmissionError(
-                f"the cluster cannot be asked for its limits: {answer.error}; {_REMEDY}"
-            )
+            raise SchedulerUnavailable("query the limits of the cluster", answer.error, _REMEDY)
     return parse_limits(config.out, partitions.out, nodes.out, assoc, qos)
 
 

@@ -9,7 +9,7 @@ import subprocess
 import zipfile
 from pathlib import Path
 
-from jobs.errors import SubmissionError
+from jobs.errors import UsageError
 from jobs.files import replacing
 from jobs.source import untracked_sources
 from jobs.sweeps.source import CHECKOUT
@@ -66,7 +66,7 @@ def _unfinished(folder: Path, name: str) -> Path:
 def _sources(library: str) -> list[tuple[Path, str]]:
     spec = importlib.util.find_spec(library)
     if spec is None or spec.origin is None:
-        raise SubmissionError(f"{library} must be installed to submit jobs; make does that")
+        raise UsageError(f"{library} is not installed, so no job can be submitted; run make")
     origin = Path(spec.origin)
     if origin.name != "__init__.py":
         return [(origin, origin.name)]
@@ -96,7 +96,7 @@ def take_snapshot(folder: Path, checkout: Path = CHECKOUT) -> Path:
         The copy.
 
     Raises:
-        SubmissionError: git cannot list the tree's files.
+        UsageError: git cannot list the tree's files.
     """
     target = folder / SNAPSHOT
     if target.exists():
@@ -104,8 +104,8 @@ def take_snapshot(folder: Path, checkout: Path = CHECKOUT) -> Path:
     command = ["git", "-C", str(checkout), "ls-files", "-cz"]
     done = subprocess.run(command, capture_output=True, check=False)
     if done.returncode != 0:
-        raise SubmissionError(
-            f"launch.snapshot must have a git checkout to copy, got {checkout}; "
+        raise UsageError(
+            f"launch.snapshot=true needs a git checkout, and {checkout} is not one; "
             "set launch.snapshot=false"
         )
     temporary = _unfinished(folder, SNAPSHOT)

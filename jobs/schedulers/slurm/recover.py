@@ -8,13 +8,12 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from jobs.errors import SubmissionError
+from jobs.errors import SchedulerUnavailable, WrongCluster
 from jobs.files import read_json
 from jobs.schedulers.slurm.commands import call
 from jobs.schedulers.slurm.states import ask_queue
 from jobs.schedulers.slurm.submission import left_behind, note_job
 from jobs.sweeps.ledger import SUBMISSION_JSON, Ledger
-from jobs.text import joined
 
 _BATCH_LOG = re.compile(r"(\d+)(?:_\d+)?_batch\.out")
 
@@ -32,15 +31,13 @@ def recover(ledger: Ledger, cluster: str) -> list[str]:
         A line for each submission that was found.
 
     Raises:
-        SubmissionError: The cluster is not the one that the sweep was submitted to, or cannot be
+        SchedulerError: The cluster is not the one that the sweep was submitted to, or cannot be
             asked; nothing may be submitted then.
     """
     for path in sorted((ledger.root / "submissions").glob(f"*/{SUBMISSION_JSON}")):
         known = _read(path.parent).get("slurm_cluster", cluster)
         if known != cluster:
-            raise SubmissionError(
-                f"the sweep must be resumed on the cluster {known}, got {cluster}; set SLURM_CONF"
-            )
+            raise WrongCluster(known, cluster)
     behind = left_behind(ledger)
     written = {path: _read(path) for path in behind}
     names = {f"{ledger.sweep_id}.{path.name}": path for path in behind if written[path]}
@@ -81,11 +78,7 @@ def _by_name(names: list[str], since: str) -> dict[str, str]:
     listed = ",".join(names)
     rows, error = ask_queue("--me", f"--name={listed}")
     if error is not None:
-        raise SubmissionError(
-            joined(
-                f"it cannot be found out what was submitted already: {error}", "try again later"
-            )
-        )
+        raise SchedulerUnavailable("find out what was submitted already", error)
     found = {row.name: row.task.job_id.partition("_")[0] for row in rows}
     window = (f"--starttime={since}", "--format=JobID,JobName")
     answer = call(["sacct", "-n", "-X", "--parsable2", f"--name={listed}", *window])

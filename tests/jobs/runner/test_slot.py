@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from jobs.errors import SubmissionError
+from jobs.errors import SchedulerError
 from jobs.runner.postmortem import oom_kills
 from jobs.runner.slot import JOB_UPTIME, time_left_s
 from jobs.schedulers.slurm.node_archive import pack_entry, take_snapshot
@@ -205,7 +205,7 @@ def test_the_archive_holds_all_that_submitit_needs_on_a_bare_interpreter(tmp_pat
 
 
 def test_a_snapshot_needs_a_checkout(tmp_path: Path) -> None:
-    with pytest.raises(SubmissionError, match=r"launch\.snapshot must have a git checkout"):
+    with pytest.raises(SchedulerError, match=r"launch\.snapshot must have a git checkout"):
         take_snapshot(tmp_path / "sweep", tmp_path)
 
 

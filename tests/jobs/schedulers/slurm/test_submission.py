@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from conf.site import Cluster, Launch
-from jobs.errors import LedgerError, PartlySubmittedError, SubmissionError
+from jobs.errors import LedgerError, PartlySubmitted, SchedulerError
 from jobs.files import write_whole
 from jobs.schedulers.lock import submitting
 from jobs.schedulers.slurm import recover as recovering
@@ -152,7 +152,9 @@ def test_ctrl_c_while_resuming_keeps_the_sweep(
 
 
 @pytest.mark.parametrize(
-    "error", [OSError(28, "No space left", "f"), LedgerError("x"), ZeroDivisionError()], ids=str
+    "error",
+    [OSError(28, "No space left", "f"), LedgerError(Path("f"), "x"), ZeroDivisionError()],
+    ids=str,
 )
 def test_an_error_before_any_submission_leaves_nothing_new(
     ledger: Ledger, error: Exception
@@ -177,7 +179,7 @@ def test_an_error_after_a_submission_leaves_what_resume_understands(
 
     monkeypatch.setattr(submit, "write_whole", full)
     with (
-        pytest.raises(PartlySubmittedError) as caught,
+        pytest.raises(PartlySubmitted) as caught,
         cut_short_told(ledger, " runs_dir=r", new=True),
     ):
         list(send(ledger, 2))
@@ -215,7 +217,7 @@ def test_a_throttled_array_waits_for_the_one_before_it(ledger: Ledger, sbatch: P
 def test_one_process_at_a_time_submits(ledger: Ledger) -> None:
     with (
         submitting(ledger),
-        pytest.raises(SubmissionError, match="another process is submitting or running"),
+        pytest.raises(SchedulerError, match="another process is submitting or running"),
         submitting(ledger),
     ):
         raise AssertionError
@@ -230,7 +232,7 @@ def test_numbers_are_never_shared(ledger: Ledger) -> None:
 def test_a_sweep_is_not_resumed_on_another_cluster(ledger: Ledger, sbatch: Path) -> None:
     sbatch.write_text("#!/bin/bash\necho 41\n")
     list(send(ledger))
-    with pytest.raises(SubmissionError, match="must be resumed on the cluster lab, got other"):
+    with pytest.raises(SchedulerError, match="must be resumed on the cluster lab, got other"):
         recover(ledger, "other")
     assert recover(ledger, "lab") == []
 
@@ -255,6 +257,6 @@ def test_nothing_is_decided_while_the_cluster_cannot_be_asked(
     list(send(ledger))
     (ledger.root / "sweep.json").write_text(INFO)
     monkeypatch.setattr(recovering, "ask_queue", lambda *_: ([], "squeue: no controller"))
-    with pytest.raises(SubmissionError, match="cannot be found out what was submitted"):
+    with pytest.raises(SchedulerError, match="cannot be found out what was submitted"):
         recover(ledger, "lab")
     assert [path.name for path in left_behind(ledger)] == ["0"]

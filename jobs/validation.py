@@ -1,0 +1,14 @@
+"""One line for what pydantic found wrong with a file."""
+
+from __future__ import annotations
+
+from pydantic import ValidationError
+
+
+def first_problem(error: ValidationError | Exception) -> str:
+    """Return "field.name: message" of the first problem; of any other error its text."""
+    if not isinstance(error, ValidationError):
+        return str(error)
+    first = error.errors()[0]
+    where = ".".join(str(part) for part in first["loc"])
+    return f"{where}: {first['msg']}" if where else str(first["msg"])
