@@ -31,7 +31,7 @@ from typing import Any, TypeVar
 
 from pydantic import Field, ValidationError
 
-from jobs.errors import InvalidValue, LedgerError, NoSweep
+from jobs.errors import LedgerError, NoSweep
 from jobs.files import (
     MAX_TABLE_BYTES,
     PART,
@@ -268,10 +268,11 @@ def safe_name(name: str) -> str:
     """A job's or point's id as a folder name.
 
     Raises:
-        InvalidValue: The id holds a separator, or would be hidden or relative.
+        LedgerError: The id holds a separator, or would be hidden or relative.
     """
     if not _SAFE.fullmatch(name) or ".." in name:
-        raise InvalidValue("id", "consist of letters, digits and . _ + -", repr(name))
+        problem = "cannot be an id: only letters, digits and . _ + - are allowed"
+        raise LedgerError(Path(name), problem)
     return name
 
 

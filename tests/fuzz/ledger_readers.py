@@ -13,7 +13,7 @@ from jobs.collect.published import load_published
 from jobs.collect.store import STORE_NAME, load_collection
 from jobs.compare.comparison import compare
 from jobs.compare.page import page
-from jobs.errors import LedgerError, RecordError, UsageError
+from jobs.errors import JobError, RecordError, UsageError
 from jobs.node.point_file import read_point_file
 from jobs.record import read_record
 from jobs.report.drawings import Plots
@@ -136,7 +136,7 @@ class _World:
             for read in (ledger.info, ledger.plan, ledger.jobs, lambda: latest(self.runs)):
                 try:
                     read()
-                except LedgerError:
+                except JobError:
                     refused = True
             assert [one.root for one in sweeps(self.runs)] == [self.root]
             for word in ("14_1", "p-0001", "14", "latest", self.root.name):

@@ -18,12 +18,11 @@ ENTRY_ZIP = "entry.zip"
 SNAPSHOT = "snapshot"
 
 _OWN = (
-    *("jobs/__init__.py", "jobs/files.py", "jobs/text.py"),
+    *(f"jobs/{name}.py" for name in ("__init__", "causes", "files", "log_pipe", "span", "text")),
     *(
         f"jobs/runner/{name}.py"
-        for name in ("__init__", "begin", "causes", "child_log", "entry", "log_pipe")
+        for name in ("__init__", "begin", "child_log", "entry", "postmortem", "slot")
     ),
-    *(f"jobs/runner/{name}.py" for name in ("postmortem", "slot", "span")),
 )
 _LIBRARIES = ("submitit", "cloudpickle", "typing_extensions")
 

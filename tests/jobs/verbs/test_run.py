@@ -155,8 +155,8 @@ def test_ctrl_c_before_the_plan_is_written_says_that_nothing_came_of_it(
     launcher: Launcher, monkeypatch: pytest.MonkeyPatch, verb: str, moment: str
 ) -> None:
     if verb == "doctor":
-        moment = moment.replace("verb_points", "verb_doctor").replace(
-            "verb_submit", "doctor_slurm"
+        moment = moment.replace("verbs.run", "verbs.doctor").replace(
+            "verbs.sweep", "verbs.node_probe"
         )
     monkeypatch.setattr(moment, _interrupted)
     words = ["cluster=slurm"] if moment.endswith("ask_limits") else []
