@@ -20,7 +20,7 @@ from typing import Any
 from jobs.errors import JobError, UsageError
 from jobs.sweeps.request import Ask
 from jobs.terminal.interrupts import nothing_started_told
-from jobs.text import plain_text, shell_quoted, shortened
+from jobs.text import plain_text, shell_quote, shorten
 from jobs.verbs.command_line import Call, CommandLine, as_typed, parse
 from jobs.verbs.completion import FLAG_NAMES, completion, spell_choices, without_groups
 
@@ -109,14 +109,14 @@ def main(words: Sequence[str] | None = None) -> int:
 
 def _tell(why: str) -> None:
     """Says on stderr why nothing was done, a line each; a name in it may hold anything."""
-    for line in shortened(plain_text(why)).splitlines():
+    for line in shorten(plain_text(why)).splitlines():
         print(f"launch.py: {line}", file=sys.stderr)
 
 
 def _not_installed(package: str) -> str:
     own = Path(__file__).resolve().parent / ".venv" / "bin" / "python"
     remedy = (
-        f"use {shell_quoted(own)}" if own.exists() else "run `make run` once, which sets up .venv"
+        f"use {shell_quote(own)}" if own.exists() else "run `make run` once, which sets up .venv"
     )
     return f"{package} is not installed for {sys.executable}; {remedy}"
 

@@ -22,15 +22,15 @@ MAX_TABLE_BYTES = 256 * 2**20
 """What a file of many may be: a plan, a collection."""
 
 
-PART = ".part"
+PARTIAL_SUFFIX = ".part"
 """How the name of a file ends that is not whole yet; it begins with a dot."""
 _DEAD_AFTER_S = 3600.0
-_SPARE = f".spare{PART}"
+_SPARE = f".spare{PARTIAL_SUFFIX}"
 _SPARE_BYTES = 2**18  # more than twice what the longest record of a GPU needed
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
-def write_whole(path: Path, text: str) -> None:
+def write_atomic(path: Path, text: str) -> None:
     """Writes a file so that a reader sees all of it or none, also after a crash.
 
     On a full disk the folder's spare is given up for it.
@@ -43,14 +43,14 @@ def write_whole(path: Path, text: str) -> None:
         OSError: The folder is missing or full; no partial file stays.
     """
     try:
-        _write_whole(path, text)
+        _write_once(path, text)
     except OSError as error:
-        if error.errno not in _FULL or not give_up_spare(path.parent):
+        if error.errno not in _FULL or not release_space(path.parent):
             raise
-        _write_whole(path, text)
+        _write_once(path, text)
 
 
-def keep_spare(folder: Path) -> None:
+def reserve_space(folder: Path) -> None:
     """Takes some space on the disk, so that what a folder is for can be written when it is full.
 
     Where it cannot be had nothing happens: there will be none to give up.
@@ -59,10 +59,10 @@ def keep_spare(folder: Path) -> None:
     try:
         spare.write_bytes(os.urandom(_SPARE_BYTES))  # some disks keep no zeros
     except OSError:
-        give_up_spare(folder)
+        release_space(folder)
 
 
-def give_up_spare(folder: Path) -> bool:
+def release_space(folder: Path) -> bool:
     """Gives the space back; whether there was any."""
     try:
         (folder / _SPARE).unlink()
@@ -71,8 +71,8 @@ def give_up_spare(folder: Path) -> bool:
     return True
 
 
-def _write_whole(path: Path, text: str) -> None:
-    name = path.parent / f".{path.name}.{secrets.token_hex(6)}{PART}"
+def _write_once(path: Path, text: str) -> None:
+    name = path.parent / f".{path.name}.{secrets.token_hex(6)}{PARTIAL_SUFFIX}"
     # Not by tempfile: the umask says who may read it, as for every other file.
     descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
     try:
@@ -91,7 +91,7 @@ def _write_whole(path: Path, text: str) -> None:
         os.close(folder)
 
 
-def clear_parts(folder: Path) -> None:
+def remove_partial_files(folder: Path) -> None:
     """Removes, at any depth, unfinished files that nobody is writing any more: an hour old.
 
     A killed process leaves one. By age alone, for the writer may be on another machine.
@@ -100,11 +100,11 @@ def clear_parts(folder: Path) -> None:
         for name in names:
             path = Path(root, name)
             with suppress(OSError):  # somebody else's, or removed meanwhile
-                if name.startswith(".") and name.endswith(PART) and is_abandoned(path):
+                if name.startswith(".") and name.endswith(PARTIAL_SUFFIX) and is_stale(path):
                     path.unlink()
 
 
-def is_abandoned(path: Path) -> bool:
+def is_stale(path: Path) -> bool:
     """Whether nobody has written there for an hour; OSError where it is not."""
     return time.time() - path.lstat().st_mtime > _DEAD_AFTER_S
 
@@ -123,7 +123,7 @@ def open_regular(path: Path, *, inside: Path | None = None) -> BinaryIO:
         OSError: It is missing, unreadable, no regular file, or a link that leaves the folder.
     """
     if inside is not None and path.is_symlink():
-        if leaves(path, inside):
+        if is_outside(path, inside):
             raise OSError(errno.ELOOP, "a link that leaves the folder", str(path))
         path = Path(os.path.realpath(path))
     _refuse_special(path.stat(), path)  # already to open some devices does something
@@ -137,7 +137,7 @@ def open_regular(path: Path, *, inside: Path | None = None) -> BinaryIO:
     return os.fdopen(descriptor, "rb")
 
 
-def leaves(path: Path, folder: Path) -> bool:
+def is_outside(path: Path, folder: Path) -> bool:
     """Whether a path, links followed, lies outside a folder."""
     # Not Path.resolve, which raises RuntimeError where links go round.
     return not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder))
@@ -192,7 +192,7 @@ def read_json(path: Path, limit: int = MAX_BYTES, *, inside: Path | None = None)
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[Path]:
+def replace_atomically(path: Path) -> Iterator[Path]:
     """A place beside a file, for a library to write; what it wrote becomes the file, whole.
 
     Args:
@@ -201,7 +201,7 @@ def replacing(path: Path) -> Iterator[Path]:
     Yields:
         Where to write. If the block raises, nothing stays of it.
     """
-    part = path.with_name(f".{path.name}.{os.getpid()}{PART}")
+    part = path.with_name(f".{path.name}.{os.getpid()}{PARTIAL_SUFFIX}")
     try:
         yield part
         os.replace(part, path)

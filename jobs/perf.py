@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from jobs.record import BenchmarkResult, Outcome, Record, Speedup, Timing, asked
-from jobs.text import counted
+from jobs.record import BenchmarkResult, Outcome, Record, Speedup, Timing, config_value
+from jobs.text import pluralize
 
 RECIPE_LABELS = {
     "bf16": "BF16 again",
@@ -15,19 +15,19 @@ RECIPE_LABELS = {
 EMULATED_NOTE = "emulated: checks this code, not hardware"
 
 
-def ran_emulated(record: Record) -> bool:
+def is_emulated(record: Record) -> bool:
     """Whether a record's arms ran emulated, timed or not: it tells nothing of hardware."""
-    if record.outcome is Outcome.UNSUPPORTED or asked(record.config, "job") == "probe":
+    if record.outcome is Outcome.UNSUPPORTED or config_value(record.config, "job") == "probe":
         return False
-    return bool(asked(record.config, "backend") == "emulated")
+    return bool(config_value(record.config, "backend") == "emulated")
 
 
-def emulated_words(emulated: int, points: int) -> str:
+def emulated_summary(emulated: int, points: int) -> str:
     """How many of so many points were emulated: `1 of 23 points was emulated: ...`."""
     if emulated == points:
         who = "The point was" if points == 1 else f"All {points} points were"
     else:
-        who = f"{emulated} of {counted(points, 'point')} {'was' if emulated == 1 else 'were'}"
+        who = f"{emulated} of {pluralize(points, 'point')} {'was' if emulated == 1 else 'were'}"
     return f"{who} {EMULATED_NOTE}"
 
 
@@ -44,7 +44,7 @@ def perf_lines(record: Record) -> list[str]:
     benchmark = record.benchmark
     if benchmark is None:
         return []
-    batch, seq_len = (asked(record.config, f"shape.{key}") for key in ("batch", "seq_len"))
+    batch, seq_len = (config_value(record.config, f"shape.{key}") for key in ("batch", "seq_len"))
     note = f" ({EMULATED_NOTE})" if any(arm.emulated for arm in benchmark.arms) else ""
     lines = [f"[PERF] b={batch} s={seq_len}:{note}"]
     arms = {arm.arm: arm for arm in benchmark.arms}
@@ -55,7 +55,7 @@ def perf_lines(record: Record) -> list[str]:
             if arm in arms:
                 timing: Timing = getattr(arms[arm], direction)
                 name = f"{label} {direction}:".ljust(width)
-                shown = shown_ms(timing, benchmark)
+                shown = statistic_ms(timing, benchmark)
                 lines.append(f"  {name} {shown:.3f} ms  ({timing.tokens_per_s:.0f} tok/s)")
         lines.append(f"  {_claim(direction, getattr(benchmark, f'{direction}_speedup'))}")
     return lines
@@ -63,16 +63,16 @@ def perf_lines(record: Record) -> list[str]:
 
 def recipe_label(record: Record) -> str:
     """How the recipe is called where people read it."""
-    name = str(asked(record.config, "recipe.name") or "recipe")
+    name = str(config_value(record.config, "recipe.name") or "recipe")
     return RECIPE_LABELS.get(name, name)
 
 
-def shown_ms(timing: Timing, benchmark: BenchmarkResult) -> float:
+def statistic_ms(timing: Timing, benchmark: BenchmarkResult) -> float:
     """The time that stands for an arm: its median, or its mean where the method asks for it."""
     return timing.mean_ms if benchmark.statistic == "mean" else timing.median_ms
 
 
-def claimed(speedup: Speedup | None) -> str:
+def format_speedup(speedup: Speedup | None) -> str:
     """A ratio in one word or two: `1.53x`, `0.998 noise`, `emulated`, or nothing."""
     if speedup is None:
         return "-"

@@ -11,7 +11,7 @@ from jobs.record import Process
 _PROC = Path("/proc")
 
 
-def this_process() -> Process:
+def current_process() -> Process:
     """This process, as it is written down before it starts anything."""
     return Process(
         host=socket.gethostname(),
@@ -22,7 +22,7 @@ def this_process() -> Process:
     )
 
 
-def still_runs(process: Process) -> bool | None:
+def is_running(process: Process) -> bool | None:
     """Whether a process that was written down still runs.
 
     Args:

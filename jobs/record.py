@@ -323,7 +323,7 @@ class Record(Model):
     command: str | None = None
 
 
-def asked(config: dict[str, Any], key: str) -> Any:  # noqa: ANN401 - any of JSON's types
+def config_value(config: dict[str, Any], key: str) -> Any:  # noqa: ANN401 - any of JSON's types
     """What a plain configuration holds under a dotted key; None where it does not say."""
     value: Any = config
     for part in key.split("."):

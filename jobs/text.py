@@ -55,7 +55,7 @@ def plain_text(text: str) -> str:
     return _CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", bare)
 
 
-def masked(text: str) -> str:
+def mask_secrets(text: str) -> str:
     """Text in which the value of what is named a secret, or looks like a token, is not told.
 
     Args:
@@ -75,7 +75,7 @@ def _hide_value(match: re.Match[str]) -> str:
     return f"{match['name']}{around}{MASK}{around}"
 
 
-def whole(digits: str) -> int | None:
+def parse_int(digits: str) -> int | None:
     """The number that digits spell.
 
     Args:
@@ -88,7 +88,7 @@ def whole(digits: str) -> int | None:
     return int(digits) if digits.isdecimal() and len(digits) < _MOST_DIGITS else None
 
 
-def shortened(text: str) -> str:
+def shorten(text: str) -> str:
     """Text in which no number and no word is longer than a screen's few lines.
 
     Args:
@@ -103,13 +103,13 @@ def shortened(text: str) -> str:
     )
 
 
-def unstopped(text: str) -> str:
+def strip_full_stop(text: str) -> str:
     """A sentence without its full stop, so that it can go on; three dots stay."""
     bare = text.rstrip()
     return bare[:-1] if bare.endswith(".") and not bare.endswith("..") else bare
 
 
-def joined(*texts: str, by: str = "; ") -> str:
+def join_sentences(*texts: str, by: str = "; ") -> str:
     """Sentences in one, those of a library that end with a full stop too.
 
     Args:
@@ -120,14 +120,14 @@ def joined(*texts: str, by: str = "; ") -> str:
         One line's words; the last text keeps its own end.
     """
     *firsts, last = [text for text in texts if text] or [""]
-    return by.join([*map(unstopped, firsts), last])
+    return by.join([*map(strip_full_stop, firsts), last])
 
 
-def counted(count: int, one: str, many: str | None = None) -> str:
+def pluralize(count: int, one: str, many: str | None = None) -> str:
     """A count with its noun: `1 point`, `2 points`; `many` where the plural is no mere s."""
     return f"{count} {one if count == 1 else many or one + 's'}"
 
 
-def shell_quoted(path: object) -> str:
+def shell_quote(path: object) -> str:
     """A path as it is printed where it will be shell_quoted: as one word of a shell."""
     return shlex.quote(str(path))

@@ -8,10 +8,10 @@ import stat
 from collections.abc import Iterable
 from pathlib import Path
 
-from jobs.files import MAX_TABLE_BYTES, leaves, open_regular, read_bounded, replacing
+from jobs.files import MAX_TABLE_BYTES, is_outside, open_regular, read_bounded, replace_atomically
 from jobs.status.job_logs import SHELL_LOG, is_of_tasks
 from jobs.sweeps.reading import FoundSweep, Problem, Task
-from jobs.text import masked
+from jobs.text import mask_secrets
 
 LEDGER_FILES = ("sweep.json", "plan.jsonl", "jobs.jsonl")
 _POINT_FILES = frozenset({"point.json", "started.json", "record.json", "output.log"})
@@ -64,13 +64,13 @@ def copy_file(sweep: FoundSweep, source: Path, target: Path) -> bool:
     try:
         about = source.lstat()
         if stat.S_ISLNK(about.st_mode):
-            if leaves(source, sweep.folder):
+            if is_outside(source, sweep.folder):
                 return False
             about = source.stat()
         if not stat.S_ISREG(about.st_mode) or _is_same(about, target):
             return False
         target.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(target) as part:
+        with replace_atomically(target) as part:
             _copy(source, part, sweep.folder)
             os.utime(part, ns=(about.st_atime_ns, about.st_mtime_ns))
     except OSError as error:
@@ -86,7 +86,7 @@ def _copy(source: Path, part: Path, folder: Path) -> None:
     if _is_masked(source.name):
         data = read_bounded(source, MAX_TABLE_BYTES, inside=folder)
         # Bytes that are no text stay what they are.
-        text = masked(data.decode("utf-8", "surrogateescape"))
+        text = mask_secrets(data.decode("utf-8", "surrogateescape"))
         part.write_bytes(text.encode("utf-8", "surrogateescape"))
     elif source.suffix == ".json":  # what is too large to be read is not worth a copy
         part.write_bytes(read_bounded(source, inside=folder))

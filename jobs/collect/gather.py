@@ -24,7 +24,7 @@ from jobs.collect.store import (
 )
 from jobs.collect.table_files import csv_text, json_text, write_parquet
 from jobs.errors import UsageError
-from jobs.files import clear_parts, private_files
+from jobs.files import private_files, remove_partial_files
 from jobs.schedulers.slurm.states import TaskState
 from jobs.status.job_logs import job_logs, logs_of
 from jobs.status.point_history import judge
@@ -73,7 +73,7 @@ def collect(
         found = _read(selections)
         folder = results_dir / _name(selections)
         folder.mkdir(parents=True, exist_ok=True)
-        clear_parts(folder)
+        remove_partial_files(folder)
         collection = _gather(folder.name, found, folder, ask_states)
     write_tables(collection)
     return collection

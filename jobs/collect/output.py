@@ -10,7 +10,7 @@ from jobs.perf import EMULATED_NOTE
 from jobs.status.results import CollectedPoint, Collection, emulated_note
 from jobs.terminal import screen
 from jobs.terminal.tables import show_table
-from jobs.text import counted, shell_quoted
+from jobs.text import pluralize, shell_quote
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -46,7 +46,7 @@ def show(collection: Collection, out: Console) -> None:
     show_table(out, made)
     rest = len(collection.points) - len(shown)
     if rest:
-        screen.say(out, f"... and {counted(rest, 'more point')}, in points.csv and report.html")
+        screen.say(out, f"... and {pluralize(rest, 'more point')}, in points.csv and report.html")
     for note in notes:
         screen.say(out, note)
     for line in reason_lines(collection.points):
@@ -60,14 +60,14 @@ def show(collection: Collection, out: Console) -> None:
     if len(collection.problems) > _MOST_PROBLEMS:
         rest = len(collection.problems) - _MOST_PROBLEMS
         screen.say(
-            out, f"damaged: {counted(rest, 'more file')}, in collection.json", style="yellow"
+            out, f"damaged: {pluralize(rest, 'more file')}, in collection.json", style="yellow"
         )
-    screen.say(out, f"Collected: {shell_quoted(collection.folder)}")
+    screen.say(out, f"Collected: {shell_quote(collection.folder)}")
     if collection.folder is not None:
         held = [name for name in _FILES if (collection.folder / name).exists()]
         screen.say(out, f"It holds: {', '.join(held)}")
         if "report.html" in held:
-            screen.say(out, f"Next: open {shell_quoted(collection.folder / 'report.html')}")
+            screen.say(out, f"Next: open {shell_quote(collection.folder / 'report.html')}")
 
 
 def reason_lines(points: Sequence[CollectedPoint]) -> list[str]:
@@ -91,7 +91,7 @@ def reason_lines(points: Sequence[CollectedPoint]) -> list[str]:
         who = f" {those[0].point_id}" if len(those) == 1 else f", {len(those)} points"
         lines.append(f"{state}{who}: {reason}")
     if len(ordered) > _MOST_REASONS:
-        lines.append(f"... and {counted(len(ordered) - _MOST_REASONS, 'more reason')}")
+        lines.append(f"... and {pluralize(len(ordered) - _MOST_REASONS, 'more reason')}")
     return lines
 
 

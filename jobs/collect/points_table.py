@@ -12,10 +12,10 @@ import math
 from typing import Any
 
 from jobs.collect.gate_use import nearest
-from jobs.perf import ran_emulated
+from jobs.perf import is_emulated
 from jobs.record import DIRECTIONS, THROTTLING, ArmBenchmark, Record, Speedup, Timing, Validation
 from jobs.status.results import CollectedPoint
-from jobs.text import joined
+from jobs.text import join_sentences
 
 Value = str | int | float | bool | None
 
@@ -198,8 +198,8 @@ def _of_record(record: Record) -> dict[str, Any]:
     values: dict[str, Any] = {
         "raw_job_id": identity.raw_job_id,
         "restart_count": identity.restart_count,
-        "emulated": ran_emulated(record),
-        "flags": joined(*record.capability.flags) or None,
+        "emulated": is_emulated(record),
+        "flags": join_sentences(*record.capability.flags) or None,
         "throttle_reasons": "; ".join(name for name in reasons if name in THROTTLING) or None,
         "clock_limits": "; ".join(name for name in reasons if name not in THROTTLING) or None,
         "probe_copy_gb_per_s": probe.copy_gb_per_s if probe else None,
@@ -237,7 +237,7 @@ def _of_validation(validation: Validation | None) -> dict[str, Any]:
         "bf16_out_rel_l2": against_fp32.get(("bf16", "out")),
         "bf16_dx_rel_l2": against_fp32.get(("bf16", "dx")),
         "nonfinite_count": sum(error.nonfinite_count for error in validation.tensors),
-        "failures": joined(*validation.failures) or None,
+        "failures": join_sentences(*validation.failures) or None,
     }
 
 
@@ -261,7 +261,7 @@ def _of_benchmark(record: Record) -> dict[str, Any]:
             throttled += sum(timing.throttled)
             values |= _of_timing(f"{name}_{direction}", timing)
     values["throttled_samples"] = throttled
-    values["benchmark_notes"] = joined(*benchmark.notes) or None
+    values["benchmark_notes"] = join_sentences(*benchmark.notes) or None
     return values
 
 

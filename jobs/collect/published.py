@@ -19,7 +19,7 @@ from jobs.record import (
     Record,
     Speedup,
     Timing,
-    asked,
+    config_value,
 )
 from jobs.status.results import CollectedPoint, Collection
 from jobs.validation import first_problem
@@ -85,9 +85,9 @@ def load_published(path: Path) -> Collection:
 
 
 def _point(row: PublishedRow, statistic: str) -> CollectedPoint:
-    batch, seq_len = (asked(row.asked, f"shape.{key}") for key in ("batch", "seq_len"))
+    batch, seq_len = (config_value(row.asked, f"shape.{key}") for key in ("batch", "seq_len"))
     tokens = batch * seq_len if isinstance(batch, int) and isinstance(seq_len, int) else 0
-    recipe = asked(row.asked, "recipe.name") or "recipe"
+    recipe = config_value(row.asked, "recipe.name") or "recipe"
     arms = [
         _arm("recipe", str(recipe), row.recipe, tokens),
         _arm("bf16", "bf16", row.bf16, tokens),

@@ -16,7 +16,7 @@ from jobs.files import MAX_TABLE_BYTES, read_bounded
 from jobs.record import Record, to_json
 from jobs.status.results import CollectedPoint, Collection, Quote
 from jobs.sweeps.reading import Problem
-from jobs.text import counted
+from jobs.text import pluralize
 from jobs.validation import first_problem
 
 SUFFIX = ".jsonl"
@@ -57,7 +57,7 @@ def load_records(path: Path) -> Collection:
         points[name or f"line {number}"] = _point(record, path.stem)
     if not points:
         raise UsageError(
-            f"file must hold records, one a line, got {path}: {counted(len(lines), 'line')}"
+            f"file must hold records, one a line, got {path}: {pluralize(len(lines), 'line')}"
         )
     return Collection(path.stem, list(points.values()), problems=problems)
 

@@ -15,7 +15,7 @@ from jobs.status.results import (
     Collection,
     emulated_note,
 )
-from jobs.text import counted, plain_text
+from jobs.text import plain_text, pluralize
 
 MAX_CHARS = 60_000
 """Review sites refuse comments of 65,536 characters and more."""
@@ -116,7 +116,7 @@ def _times(points: list[CollectedPoint]) -> list[str]:
     text = "\n".join("\n".join(lines) for lines in shown[:_MAX_LISTED])
     blocks = [_fenced(text)]
     if len(shown) > _MAX_LISTED:
-        blocks.append(f"... and the times of {counted(len(shown) - _MAX_LISTED, 'more point')}.")
+        blocks.append(f"... and the times of {pluralize(len(shown) - _MAX_LISTED, 'more point')}.")
     return blocks
 
 
@@ -138,7 +138,7 @@ def _unhappy(points: list[CollectedPoint]) -> list[str]:
     blocks = ["\n".join(lines)]
     if len(others) > _MAX_LISTED:
         blocks.append(
-            f"... and {counted(len(others) - _MAX_LISTED, 'more point')} that did not pass."
+            f"... and {pluralize(len(others) - _MAX_LISTED, 'more point')} that did not pass."
         )
     return blocks
 
@@ -208,7 +208,7 @@ def _fit(blocks: list[str]) -> str:
     size = 0
     for block in blocks:
         if size + len(block) > MAX_CHARS:
-            rest = counted(len(blocks) - len(kept), "more block")
+            rest = pluralize(len(blocks) - len(kept), "more block")
             kept.append(f"... {rest} did not fit: see report.html.")
             break
         kept.append(block)

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from jobs.errors import RecordError
-from jobs.files import MAX_TABLE_BYTES, leaves, read_bounded, read_json, write_whole
+from jobs.files import MAX_TABLE_BYTES, is_outside, read_bounded, read_json, write_atomic
 from jobs.record import read_record
 from jobs.status.results import CollectedPoint, Collection
 from jobs.sweeps.ledger import SweepInfo
@@ -102,7 +102,7 @@ def write_if_changed(path: Path, text: str) -> bool:
     """Writes a file whole unless it holds this text already; tells whether it wrote."""
     if holds(path, text):
         return False
-    write_whole(path, text)
+    write_atomic(path, text)
     return True
 
 
@@ -116,6 +116,6 @@ def holds(path: Path, text: str) -> bool:
 
 def _inside(folder: Path, name: str) -> Path:
     path = folder / name
-    if leaves(path, folder):
+    if is_outside(path, folder):
         raise RecordError(path, "lies outside the folder of the collection")
     return path

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from jobs.collect.points_table import COLUMNS, Value
-from jobs.files import replacing
+from jobs.files import replace_atomically
 from jobs.text import plain_text
 
 Rows = Sequence[dict[str, Value]]
@@ -35,7 +35,7 @@ def write_parquet(rows: Rows, path: Path) -> None:
     }
     schema = pyarrow.schema([(name, kinds[kind]) for name, kind in COLUMNS.items()])
     columns = {name: [_encodable(row[name]) for row in rows] for name in COLUMNS}
-    with replacing(path) as part:
+    with replace_atomically(path) as part:
         pyarrow.parquet.write_table(pyarrow.table(columns, schema=schema), part)
 
 

@@ -9,7 +9,7 @@ from jobs.compare.metrics import Metric
 from jobs.compare.statistics import Ratio, Sample
 from jobs.compare.verdict import SIDES, Judged, Verdict
 from jobs.record import Record, TensorError
-from jobs.text import counted, joined
+from jobs.text import join_sentences, pluralize
 
 WORST_HEAD_FACTOR = 2.0
 """How much more the worst head may change than the whole tensor: it is the largest of many."""
@@ -71,7 +71,7 @@ def _own_errors(first: Record, second: Record) -> dict[str, str]:
 def _with_note(one: Judged, words: str) -> Judged:
     if one.verdict is Verdict.SAME:
         return one
-    return replace(one, note=joined(one.note, words))
+    return replace(one, note=join_sentences(one.note, words))
 
 
 def error_metrics(record: Record) -> dict[str, Metric]:
@@ -98,7 +98,7 @@ def _errors(record: Record, arm: str = "recipe") -> dict[str, TensorError]:
 def _tensor(name: str, old: TensorError, new: TensorError, threshold: float) -> Judged:
     found = _verdict(name, old.rel_l2, new.rel_l2, threshold)
     if new.nonfinite_count > old.nonfinite_count:
-        are = counted(new.nonfinite_count, "value is", "values are")
+        are = pluralize(new.nonfinite_count, "value is", "values are")
         note = f"{are} NaN or infinite, {old.nonfinite_count} before"
         return replace(found, verdict=Verdict.WORSE, note=note)
     if old.passed and new.passed is False:

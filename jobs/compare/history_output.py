@@ -18,7 +18,7 @@ from jobs.files import private_files
 from jobs.report import text
 from jobs.report.page import render_page
 from jobs.terminal.tables import show_table
-from jobs.text import counted
+from jobs.text import pluralize
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -72,7 +72,7 @@ def show(series: Sequence[Series], out: Console, *, every: bool = False) -> None
 def headline(series: Sequence[Series]) -> str:
     """All histories in one line."""
     changed = sum(bool(one.changes) for one in series)
-    return f"{counted(len(series), 'series', 'series')}, {changed} of them changed"
+    return f"{pluralize(len(series), 'series', 'series')}, {changed} of them changed"
 
 
 def figures(series: Sequence[Series], emulated: int) -> list[str]:

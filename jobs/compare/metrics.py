@@ -19,7 +19,7 @@ from jobs.compare.statistics import (
     wander,
 )
 from jobs.record import DIRECTIONS, Record, Speedup, Timing
-from jobs.text import counted
+from jobs.text import pluralize
 
 ARMS = ("recipe", "bf16")
 ASSUMED_INTERVAL = 0.05
@@ -103,7 +103,7 @@ def is_emulated(record: Record | None) -> bool:
 
 def emulated_text(what: str, count: int) -> str:
     """That times of so many points are left out; `what` is what others are, like `compared`."""
-    points = counted(count, "point")
+    points = pluralize(count, "point")
     return f"Times of emulated arms are not {what} ({points}): they say nothing of hardware."
 
 

@@ -30,7 +30,7 @@ from jobs.compare.rows import (
 from jobs.compare.verdict import SIDES
 from jobs.files import private_files
 from jobs.terminal.tables import show_table
-from jobs.text import counted
+from jobs.text import pluralize
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -82,7 +82,9 @@ def show(comparison: Comparison, out: Console, *, every: bool = False) -> None:
         if len(lines) > _MOST_UNMATCHED:
             rest = len(lines) - _MOST_UNMATCHED
             out.print(
-                f"only in the {side}: {counted(rest, 'more reason')}", markup=False, style="yellow"
+                f"only in the {side}: {pluralize(rest, 'more reason')}",
+                markup=False,
+                style="yellow",
             )
     for line in not_compared(comparison):
         screen.say(out, screen.harmless(line))
@@ -201,7 +203,7 @@ def markdown(comparison: Comparison) -> str:
         told_of = lost(unmatched)
         lines += [f"- only in the {side}: {cell(line)}" for line in told_of[:_MOST_UNMATCHED]]
         rest = len(told_of) - _MOST_UNMATCHED
-        lines += [f"- only in the {side}: {counted(rest, 'more reason')}"] if rest > 0 else []
+        lines += [f"- only in the {side}: {pluralize(rest, 'more reason')}"] if rest > 0 else []
     lines += [f"- {cell(line)}" for line in not_compared(comparison)]
     return "\n".join(lines).rstrip() + "\n"
 

@@ -14,7 +14,7 @@ from jobs.compare.match import Unmatched
 from jobs.compare.metrics import STATISTIC, emulated_text, is_emulated
 from jobs.compare.verdict import Judged, Verdict
 from jobs.report import text as show
-from jobs.text import counted, joined
+from jobs.text import join_sentences, pluralize
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ def headline(comparison: Comparison) -> str:
     words = [f"{counts[v]} {v.value}" for v in sorted(counts, key=lambda v: ORDER.index(v.value))]
     unmatched = len(comparison.only_first) + len(comparison.only_second)
     tail = f", {unmatched} without a partner" if unmatched else ""
-    matched = counted(len(comparison.points), "matched point")
+    matched = pluralize(len(comparison.points), "matched point")
     return f"{matched}: {', '.join(words) or 'nothing to judge'}{tail}"
 
 
@@ -114,7 +114,7 @@ def sources(comparison: Comparison) -> list[str]:
             if point.partial:
                 result = point.record.benchmark if point.record else None
                 notes = [note for note in (result.notes if result else []) if note != point.note]
-                words = [word for word in (point.command, joined(*notes)) if word]
+                words = [word for word in (point.command, join_sentences(*notes)) if word]
                 lines[f"{point.note}: {'; '.join(words)}"] = None
     return list(lines)
 
@@ -147,7 +147,7 @@ def too_wide(comparison: Comparison) -> list[str]:
     which = ", ".join(dict.fromkeys(name for _, name, *_ in wide))
     return [
         f"UNCLEAR for its interval, wider than the threshold of ±{100 * math.expm1(limit):g} %: "
-        f"{counted(len(wide), 'metric')} ({which}); "
+        f"{pluralize(len(wide), 'metric')} ({which}); "
         f"the widest is {_change(widest.low)} to {_change(widest.high)}, {metric} of {label}. "
         "More blocks (benchmark.blocks) or more runs a side narrow it."
     ]
@@ -155,7 +155,7 @@ def too_wide(comparison: Comparison) -> list[str]:
 
 def repeated_text(count: int) -> str:
     """That points were left out for newer ones."""
-    were = counted(count, "point was", "points were")
+    were = pluralize(count, "point was", "points were")
     return f"{were} asked for again later in the same collection: the newest counts"
 
 
@@ -204,7 +204,7 @@ def _row(blank: Row, one: Judged, point: ComparedPoint) -> Row:
         change=_change(found.value) if found else "",
         interval=f"{_change(found.low)} to {_change(found.high)}" if found and wide else "",
         verdict=one.verdict.value,
-        note=joined(*notes),
+        note=join_sentences(*notes),
         ratio=found.value if found else None,
         low=found.low if found else None,
         high=found.high if found else None,

@@ -8,7 +8,7 @@ from enum import Enum
 
 from jobs.compare.metrics import Metric
 from jobs.compare.statistics import BETWEEN_GPUS, BETWEEN_RUNS, Ratio, ratio
-from jobs.text import joined
+from jobs.text import join_sentences
 
 CONFIDENCE = 0.99
 """Coverage of the intervals of a comparison: six metrics of a point may each raise an alarm."""
@@ -119,7 +119,7 @@ def judge_metric(
         math.exp(second.sample.log),
         found,
         verdict,
-        joined(*notes),
+        join_sentences(*notes),
     )
 
 

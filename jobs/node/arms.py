@@ -13,7 +13,7 @@ from conf.choices import Backend
 from conf.schema import Point, Recipe
 from jobs.node.clock import Clock
 from jobs.node.outcome import RefusedError
-from jobs.text import joined
+from jobs.text import join_sentences
 from mxfp8_attention.capability.checks import Check, Refusal
 from mxfp8_attention.capability.cudnn import REMEDY
 from mxfp8_attention.layer import Case
@@ -73,7 +73,7 @@ def ask_attention(
         if check.refusal is None:
             continue
         if two_cudnns is not None:
-            reason = joined(check.reason, f"cuDNN: {two_cudnns.reason}")
+            reason = join_sentences(check.reason, f"cuDNN: {two_cudnns.reason}")
             check = Check(check.name, False, reason, REMEDY, refusal=Refusal.import_error)
         raise RefusedError(check)
 

@@ -21,7 +21,7 @@ from conf.schema import Benchmark
 from jobs.node.clock import Clock
 from jobs.node.statistics import MIN_BLOCKS, Interval, is_stable, ratio_interval, time_interval
 from jobs.record import Speedup, Timing
-from jobs.text import counted
+from jobs.text import pluralize
 
 RECIPE, BASELINE = "recipe", "bf16"
 
@@ -128,7 +128,7 @@ def collect(
     interleaved = method.order is Order.interleaved
     if interleaved:
         _warm_up(arms, method, clock, collection)
-        progress(f"warmed up: {counted(collection.warmup_iterations, 'iteration')} of each arm")
+        progress(f"warmed up: {pluralize(collection.warmup_iterations, 'iteration')} of each arm")
         for number in range(method.blocks):
             if number >= MIN_BLOCKS and time.monotonic() - started > method.budget_s:
                 progress(f"stopped after {number} of {method.blocks} blocks: the budget is spent")
@@ -143,7 +143,7 @@ def collect(
             _warm_up({arm: arms[arm]}, method, clock, collection)
             for _ in range(method.blocks):
                 collection.blocks.append(_block(arm, arms[arm], method, clock, watch))
-            progress(f"{arm}: {counted(method.blocks, 'block')}")
+            progress(f"{arm}: {pluralize(method.blocks, 'block')}")
     return collection
 
 

@@ -14,7 +14,7 @@ import torch
 from jobs.node.point_file import PointFile
 from jobs.record import Environment
 from jobs.source import SourceState, source_state
-from jobs.text import SECRET_NAME, masked
+from jobs.text import SECRET_NAME, mask_secrets
 
 _PREFIXES = ("NVTE_", "CUDA_", "CUDNN_", "CUBLAS", "SLURM_", "NCCL_", "NVIDIA_", "TORCH_")
 _NAMES = ("LD_LIBRARY_PATH", "OMP_NUM_THREADS", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF")
@@ -75,7 +75,7 @@ def recorded_variables(variables: Mapping[str, str]) -> dict[str, str]:
         Name and value, in alphabetical order; what looks like a token is masked.
     """
     return {
-        name: masked(value)
+        name: mask_secrets(value)
         for name, value in sorted(variables.items())
         if (name.startswith(_PREFIXES) or name in _NAMES) and not SECRET_NAME.search(name.upper())
     }

@@ -9,7 +9,7 @@ import torch
 
 from jobs.causes import cause_of
 from jobs.record import Cause, Evidence, Outcome
-from jobs.text import joined, masked
+from jobs.text import join_sentences, mask_secrets
 from mxfp8_attention.capability.checks import Check, Refusal
 
 EVIDENCE_LINES = 20
@@ -56,7 +56,7 @@ def end_of_refusal(check: Check) -> End:
     if check.refusal is Refusal.unsupported:
         return End(Outcome.UNSUPPORTED, reason)
     cause = Cause.import_error if check.refusal is Refusal.import_error else Cause.launch_failed
-    return End(Outcome.ERROR, joined(f"{check.name}: {reason}", check.remedy), cause)
+    return End(Outcome.ERROR, join_sentences(f"{check.name}: {reason}", check.remedy), cause)
 
 
 def end_of_exception(error: BaseException) -> End:
@@ -68,9 +68,9 @@ def end_of_exception(error: BaseException) -> End:
     Returns:
         The end, with the last lines of the traceback as evidence.
     """
-    words = masked(f"{type(error).__name__}: {error}".strip())
+    words = mask_secrets(f"{type(error).__name__}: {error}".strip())
     reason = words.splitlines()[0]
-    told = masked("".join(traceback.format_exception(error)))
+    told = mask_secrets("".join(traceback.format_exception(error)))
     lines = told.splitlines()[-EVIDENCE_LINES:]
     evidence = (Evidence(lines=lines),)
     if any(sentence in words for sentence in _NO_ATTENTION):

@@ -13,7 +13,7 @@ from conf.schema import Point
 from jobs.errors import UsageError
 from jobs.files import read_json
 from jobs.record import Identity
-from jobs.text import whole
+from jobs.text import parse_int
 
 _ATTEMPT = re.compile(r"attempt-(\d+)$")
 
@@ -104,5 +104,5 @@ def attempt_identity(
         job_id=named or slurm,
         raw_job_id=raw,
         attempt=int(number.group(1)) if number else 1,
-        restart_count=whole(restarts) or 0,
+        restart_count=parse_int(restarts) or 0,
     )

@@ -18,7 +18,7 @@ from pathlib import Path
 from conf.choices import Profiler
 from conf.plain import to_plain
 from conf.schema import Bf16Recipe, Point
-from jobs.files import write_whole
+from jobs.files import write_atomic
 from jobs.node.benchmark import BASELINE, RECIPE
 from jobs.node.draft import Draft
 from jobs.node.point_file import read_point_file
@@ -77,7 +77,7 @@ def profile(draft: Draft, attempt_dir: Path, say: Callable[[str], None]) -> None
         return
     point_path = attempt_dir / "profile_point.json"
     plain = {"point_id": point_file.point_id, "point": to_plain(point_file.point)}
-    write_whole(point_path, json.dumps(plain, indent=2) + "\n")
+    write_atomic(point_path, json.dumps(plain, indent=2) + "\n")
     output = attempt_dir / "profile"
     say(f"profiling with {profiler.name}")
     try:

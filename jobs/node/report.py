@@ -7,7 +7,7 @@ from conf.plain import from_plain
 from conf.schema import Point
 from jobs.perf import EMULATED_NOTE, perf_lines
 from jobs.record import BenchmarkResult, Check, Record, Validation
-from jobs.text import counted
+from jobs.text import pluralize
 
 
 def report(record: Record) -> str:
@@ -156,6 +156,6 @@ def _fingerprint(record: Record) -> str:
     }
     shown = [f"{name} {value:.0f} {unit}" for name, (value, unit) in figures.items() if value]
     if probe.ecc_enabled is not None:
-        errors = "" if probe.ecc_errors is None else f", {counted(probe.ecc_errors, 'error')}"
+        errors = "" if probe.ecc_errors is None else f", {pluralize(probe.ecc_errors, 'error')}"
         shown.append(f"ECC {'on' if probe.ecc_enabled else 'off'}{errors}")
     return "Fingerprint: " + (", ".join(shown) or "nothing to measure on a CPU")

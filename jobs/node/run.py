@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 
 from conf.choices import Backend, Job
-from jobs.files import write_whole
+from jobs.files import write_atomic
 from jobs.node.arms import PathBuilder
 from jobs.node.attention import run_attention
 from jobs.node.draft import Draft
@@ -22,7 +22,7 @@ from jobs.node.point_file import PointFile, attempt_identity
 from jobs.node.probe import fingerprint
 from jobs.node.report import report
 from jobs.node.telemetry import Telemetry
-from jobs.process import this_process
+from jobs.process import current_process
 from jobs.record import Outcome, Record, Started, to_json
 from jobs.span import iso
 from mxfp8_attention.capability.checks import Check, checks_for, first_refusal, look
@@ -57,7 +57,7 @@ def run_attempt(
     _write_started(draft, attempt_dir)
     record = draft.finish(_run(draft, attempt_dir, build, variables))
     print(report(record), end="", flush=True)
-    write_whole(attempt_dir / "record.json", to_json(record))
+    write_atomic(attempt_dir / "record.json", to_json(record))
     return record
 
 
@@ -119,11 +119,11 @@ def _is_probe(draft: Draft) -> bool:
 
 def _write_started(draft: Draft, attempt_dir: Path) -> None:
     started = Started(
-        **this_process().model_dump(),
+        **current_process().model_dump(),
         identity=draft.identity,
         started_at=iso(draft.span.began),
     )
-    write_whole(attempt_dir / "started.json", to_json(started))
+    write_atomic(attempt_dir / "started.json", to_json(started))
 
 
 def _say(line: str) -> None:

@@ -20,7 +20,7 @@ from jobs.report.figures import (
 )
 from jobs.report.series import finite
 from jobs.status.results import CollectedPoint
-from jobs.text import counted, plain_text
+from jobs.text import plain_text, pluralize
 
 _MOST_TENSORS = 36
 _MOST_NODES = 24
@@ -163,5 +163,5 @@ def _marks(
 
 
 def _left_out(count: int, what: str) -> str:
-    more = counted(count, f"more {what} is", f"more {what}s are")
+    more = pluralize(count, f"more {what} is", f"more {what}s are")
     return f" {more} in the tables." if count > 0 else ""

@@ -18,7 +18,7 @@ from jobs.report.plots import (
 from jobs.report.series import Group, aside, groups, merged, untimed
 from jobs.report.text import by_reason
 from jobs.status.results import Collection
-from jobs.text import counted
+from jobs.text import pluralize
 
 _MOST_DRAWINGS = 16
 _OF_LINES, _OF_ONE_LENGTH = 4, 1
@@ -122,7 +122,7 @@ def _left_out(
     fitting = {group.title for group in _fitting(found)}
     undrawn = [
         (
-            f"{group.title} ({counted(len(group.timed), 'point')})",
+            f"{group.title} ({pluralize(len(group.timed), 'point')})",
             "one length, one recipe, and no stage was timed"
             if group.title in fitting
             else f"a report makes {_MOST_DRAWINGS} drawings, of the largest pairs first",

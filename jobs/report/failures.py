@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from jobs.files import leaves
+from jobs.files import is_outside
 from jobs.status.log_search import excerpt
 from jobs.status.results import CollectedPoint, Collection
 from jobs.text import plain_text
@@ -162,7 +162,7 @@ def _logs(point: CollectedPoint, folder: Path | None) -> list[Excerpt]:
     found = []
     for name in point.logs[:3]:
         path = folder / name
-        if not leaves(path, folder):
+        if not is_outside(path, folder):
             lines = excerpt(path, _EXCERPT_LINES)
             found += [Excerpt(name, _shown(lines))] if lines else []
     return found

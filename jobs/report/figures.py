@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from jobs.collect.store import holds, write_if_changed
-from jobs.files import replacing
+from jobs.files import replace_atomically
 
 INK, MUTED, GRID, PAPER, GOOD, BAD = (
     "#1c2430",
@@ -159,7 +159,9 @@ def finish(figure: Any, name: str, title: str, caption: str, folder: Path) -> Pl
     drawn = buffer.getvalue()
     path = folder / f"{name}.png"
     if not holds(folder / f"{name}.svg", drawn) or not path.is_file():
-        with replacing(path) as part:  # first: it is taken for current where the drawing is
+        with replace_atomically(
+            path
+        ) as part:  # first: it is taken for current where the drawing is
             figure.savefig(part, format="png", dpi=_PNG_DPI, metadata={"Software": None})
     write_if_changed(folder / f"{name}.svg", drawn)
     return Plot(name, title, caption, _inline(drawn, name))

@@ -7,7 +7,7 @@ import hashlib
 from pathlib import Path
 from typing import Any
 
-from jobs.text import counted, plain_text
+from jobs.text import plain_text, pluralize
 
 TEMPLATES = Path(__file__).parent / "templates"
 
@@ -38,7 +38,7 @@ def render_page(template: str, **values: Any) -> str:  # noqa: ANN401 - whatever
         style=(TEMPLATES / "page.css").read_text(encoding="utf-8"),
         script=script,
         script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
-        counted=counted,
+        counted=pluralize,
         **values,
     )
     return text.encode("utf-8", "replace").decode() + "\n"  # a lone surrogate cannot be written

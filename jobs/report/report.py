@@ -16,7 +16,7 @@ from jobs.report.page import render_page
 from jobs.report.series import Group, finite, groups
 from jobs.report.tables import edge_rows, point_table
 from jobs.status.results import OUTCOMES, STATES, Collection, emulated_note
-from jobs.text import counted, plain_text
+from jobs.text import plain_text, pluralize
 
 REPORT_NAME = "report.html"
 _MARKS = {
@@ -108,7 +108,7 @@ def _subtitle(collection: Collection, rows: list[dict[str, Value]]) -> str:
     )
     days = sorted({str(row["started_at"])[:10] for row in rows if row["started_at"]})
     span = f", {days[0]}" + (f" to {days[-1]}" if len(days) > 1 else "") if days else ""
-    jobs = f"; {counted(len(collection.job_ids), 'job')}" if collection.job_ids else ""
+    jobs = f"; {pluralize(len(collection.job_ids), 'job')}" if collection.job_ids else ""
     return plain_text(f"{', '.join(gpus)}{jobs}{span}")
 
 

@@ -6,7 +6,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable
 
-from jobs.text import counted
+from jobs.text import pluralize
 
 NOTHING = "–"  # noqa: RUF001 - the dash that tables print where there is no value
 
@@ -81,6 +81,6 @@ def by_reason(
     for why, labels in sorted(found.items(), key=lambda item: -len(item[1])):
         more = f" and {len(labels) - most} more" if len(labels) > most else ""
         told = "; ".join(labels[:most]) + more
-        several = f"{counted(len(labels), one, many)}: {why}: {told}"
+        several = f"{pluralize(len(labels), one, many)}: {why}: {told}"
         lines.append(several if len(labels) > 1 else f"{told}: {why}")
     return lines

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from jobs.files import give_up_spare, keep_spare, new_attempt, read_json, write_whole
+from jobs.files import new_attempt, read_json, release_space, reserve_space, write_atomic
 from jobs.log_pipe import LOG_PIPE, pipe_name
 from jobs.runner.child_log import ChildLog
 from jobs.runner.postmortem import Seen, oom_kills, record_of_death
@@ -97,7 +97,7 @@ def run_point(
             recorded.
     """
     attempt = new_attempt(point_folder)
-    keep_spare(attempt)
+    reserve_space(attempt)
     span = Span()
     killed_before = oom_kills()
     stop: StopError | None = None
@@ -123,7 +123,7 @@ def run_point(
     if not (attempt / "record.json").exists() and not (stop and stop.cause is None):
         record = record_of_death(point_file, attempt, child.job_id, seen, span, child.time_limit_s)
         unwritten = _write_record(attempt / "record.json", record)
-    give_up_spare(attempt)
+    release_space(attempt)
     if unwritten is not None:
         _add_line(attempt / "output.log", unwritten_words(point_folder.name, unwritten))
     if stop is not None:
@@ -149,7 +149,7 @@ def _add_line(log: Path, line: str) -> None:
 def _write_record(path: Path, record: dict[str, Any]) -> OSError | None:
     """Writes a record; the error if it cannot, with what the record would have said."""
     try:
-        write_whole(path, json.dumps(record, indent=2) + "\n")
+        write_atomic(path, json.dumps(record, indent=2) + "\n")
     except OSError as error:
         ended = f"{record['outcome']} {record['cause']}: {record['reason']}"
         return OSError(error.errno, f"{error.strerror}; it ended as {ended}", str(path))

@@ -16,7 +16,7 @@ from typing import Any
 from jobs.causes import cause_of
 from jobs.files import open_regular, read_json
 from jobs.span import Span
-from jobs.text import masked, whole
+from jobs.text import mask_secrets, parse_int
 
 TAIL_LINES = 20
 TAIL_BYTES = 16_384
@@ -138,7 +138,7 @@ def tail(path: Path) -> tuple[list[str], int]:
     except OSError:
         return [], 0
     kept = b"".join(data.splitlines(keepends=True)[-TAIL_LINES:])
-    return masked(kept.decode("utf-8", "replace")).splitlines(), size - len(kept)
+    return mask_secrets(kept.decode("utf-8", "replace")).splitlines(), size - len(kept)
 
 
 def _cause(seen: Seen, lines: list[str], limit_s: float | None) -> tuple[str, str]:
@@ -174,7 +174,7 @@ def _identity(point: dict[str, Any], attempt: Path, job_id: str) -> dict[str, An
         "job_id": job_id,
         "raw_job_id": os.environ.get("SLURM_JOB_ID"),
         "attempt": int(attempt.name.rpartition("-")[2]),
-        "restart_count": whole(restarts) or 0,
+        "restart_count": parse_int(restarts) or 0,
     }
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from jobs.files import new_attempt, read_json, write_whole
+from jobs.files import new_attempt, read_json, write_atomic
 from jobs.runner.entry import (
     AskStop,
     Child,
@@ -28,7 +28,7 @@ from jobs.runner.entry import (
 )
 from jobs.runner.postmortem import Seen, record_of_death
 from jobs.span import Span
-from jobs.text import whole
+from jobs.text import parse_int
 
 JOB_UPTIME = "MXFP8_JOB_UPTIME"
 """The variable that tells how long the node had been up when the job's script began there."""
@@ -139,7 +139,9 @@ def time_left_s(time_min: int, variables: Mapping[str, str] | None = None) -> fl
     """
     variables = os.environ if variables is None else variables
     limit_s = time_min * 60.0
-    began, ends = (whole(variables.get(f"SLURM_JOB_{word}_TIME", "")) for word in ("START", "END"))
+    began, ends = (
+        parse_int(variables.get(f"SLURM_JOB_{word}_TIME", "")) for word in ("START", "END")
+    )
     if began is not None and ends is not None:
         limit_s = min(limit_s, float(ends - began))
     try:
@@ -189,7 +191,7 @@ def _finished(point_folder: Path) -> dict[str, Any] | None:
 
 def _number(record: Path) -> int:
     digits = record.parent.name.rpartition("-")[2]
-    return whole(digits) or 0
+    return parse_int(digits) or 0
 
 
 def _not_started(point_file: Path, point_folder: Path, job_id: str) -> dict[str, Any]:
@@ -197,7 +199,7 @@ def _not_started(point_file: Path, point_folder: Path, job_id: str) -> dict[str,
     attempt = new_attempt(point_folder)
     seen = Seen(stopped=("timeout", "not started: its job's time limit came first"))
     record = record_of_death(point_file, attempt, job_id, seen, Span())
-    write_whole(attempt / "record.json", json.dumps(record, indent=2) + "\n")
+    write_atomic(attempt / "record.json", json.dumps(record, indent=2) + "\n")
     return read_outcome(attempt)
 
 

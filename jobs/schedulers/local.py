@@ -10,8 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from jobs.errors import LedgerError, RecordError
-from jobs.files import new_attempt, write_whole
-from jobs.process import this_process
+from jobs.files import new_attempt, write_atomic
+from jobs.process import current_process
 from jobs.record import Cause, Evidence, Identity, Outcome, Record, read_record, to_json
 from jobs.runner.entry import Child, StopError, run_point
 from jobs.sweeps.ledger import PLANNED_JOB, JobLine, Ledger, PlannedPoint, now
@@ -50,7 +50,7 @@ def run_plan(
             tasks=tasks,
             scheduler="local",
             submitted_at=now(),
-            runner=this_process(),
+            runner=current_process(),
         )
         try:
             ledger.add_job(line)
@@ -97,7 +97,7 @@ def record_unsupported(point: PlannedPoint, ledger: Ledger) -> Record:
         duration_s=0.0,
         command=info.command,
     )
-    write_whole(attempt / "record.json", to_json(record))
+    write_atomic(attempt / "record.json", to_json(record))
     return record
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobs.files import new_attempt, write_whole
+from jobs.files import new_attempt, write_atomic
 from jobs.record import Cause, Evidence, Identity, Outcome, Record, to_json
 from jobs.sweeps.ledger import PLANNED_JOB, Ledger, now
 
@@ -27,4 +27,4 @@ def record_rejected(ledger: Ledger, point_id: str, refusal: str) -> None:
         finished_at=now(),
         command=ledger.info().command,
     )
-    write_whole(attempt / "record.json", to_json(record))
+    write_atomic(attempt / "record.json", to_json(record))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from jobs.files import leaves
+from jobs.files import is_outside
 from jobs.sweeps.reading import Task
-from jobs.text import whole
+from jobs.text import parse_int
 
 SHELL_LOG = "_batch_log.out"
 
@@ -15,7 +15,7 @@ SHELL_LOG = "_batch_log.out"
 def job_logs(folder: Path) -> list[Path]:
     """The scheduler's logs in a job's folder: errors first, then output."""
     names = [path for path in folder.glob("*_log.*") if path.suffix in (".err", ".out")]
-    return sorted(path for path in names if path.is_file() and not leaves(path, folder))
+    return sorted(path for path in names if path.is_file() and not is_outside(path, folder))
 
 
 def logs_of(
@@ -40,7 +40,7 @@ def logs_of(
     own: list[Path] = []
     if folder is not None:
         found = sorted((folder / point_id).glob("attempt-*/output.log"), key=_number)
-        own = [path for path in found if not leaves(path, folder)][-1:]
+        own = [path for path in found if not is_outside(path, folder)][-1:]
     own += [path for path in logs if task is None or is_of_tasks(path.name, {task})]
     shell_log = shell_logs.get(str(task))
     if shell_log is not None and not any(path.name == f"{task}{SHELL_LOG}" for path in own):
@@ -50,7 +50,7 @@ def logs_of(
 
 def _number(path: Path) -> int:
     digits = path.parent.name.removeprefix("attempt-")
-    return whole(digits) or 0
+    return parse_int(digits) or 0
 
 
 def is_of_tasks(name: str, tasks: set[Task]) -> bool:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from jobs.files import open_regular
 from jobs.record import Cause
-from jobs.text import masked, plain_text
+from jobs.text import mask_secrets, plain_text
 
 TAIL_BYTES = 64 * 2**10
 EXCERPT_LINES = 40
@@ -88,7 +88,7 @@ def tail_of(path: Path, size_bytes: int = TAIL_BYTES) -> tuple[str, int]:
     cut = re.search(rb"(?s)[\r\n](?=.)", data) or re.search(rb"(?s)\s(?=.)", data)
     if start and cut is not None:
         start, data = start + cut.end(), data[cut.end() :]
-    return masked(plain_text(data.decode("utf-8", errors="replace"))), start
+    return mask_secrets(plain_text(data.decode("utf-8", errors="replace"))), start
 
 
 def excerpt(path: Path, lines: int = EXCERPT_LINES) -> list[str]:

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from jobs.files import read_json
-from jobs.process import still_runs
+from jobs.process import is_running
 from jobs.record import INFRASTRUCTURE_CAUSES, Cause, Process, Record
 from jobs.schedulers.slurm.reasons import explained
 from jobs.schedulers.slurm.states import RUNNING, WAITING, TaskState, state_of
@@ -15,7 +15,7 @@ from jobs.status.log_search import LogSign, find_sign
 from jobs.status.results import CollectedPoint, Quote
 from jobs.sweeps.ledger import PLANNED_JOB, SUBMISSION_JSON, JobLine
 from jobs.sweeps.reading import FoundAttempt, FoundSweep, Task
-from jobs.text import joined, plain_text
+from jobs.text import join_sentences, plain_text
 
 _LONGEST = 300  # characters of a log's line that are a reason
 
@@ -124,7 +124,7 @@ def _ended_without_record(
     cause = state.cause if state.cause not in (None, Cause.lost) else told
     if sign is not None and cause is not None and state.cause is None:
         how = f"{sign.line[:_LONGEST]} ({how})"
-    return point("ERROR", joined(how, left), cause or Cause.lost, quotes)
+    return point("ERROR", join_sentences(how, left), cause or Cause.lost, quotes)
 
 
 def _interpreter(sweep: FoundSweep, line: JobLine | None) -> str | None:
@@ -148,7 +148,7 @@ def _told_by_log(point: _Point, find: _Find, reason: str) -> CollectedPoint:
     sign = find()
     quotes = _quoted(sign)
     cause = (sign.cause if sign else None) or Cause.lost
-    return point("ERROR", joined(reason, "no record was left"), cause, quotes)
+    return point("ERROR", join_sentences(reason, "no record was left"), cause, quotes)
 
 
 def _started_without_scheduler(
@@ -159,7 +159,7 @@ def _started_without_scheduler(
         return _told_by_log(point, find, "its log tells how it ended")
     runner = line.runner if line else None
     known = [process for process in (attempt.started, runner) if process is not None]
-    answers = [still_runs(process) for process in known]
+    answers = [is_running(process) for process in known]
     if True in answers:
         return point("RUNNING", "", None, [])
     if runner is not None and None not in answers:
@@ -181,7 +181,7 @@ def _submitted_without_scheduler(
 ) -> CollectedPoint:
     since = f"submitted {line.submitted_at}" if line else "submitted"
     if line is not None and line.runner is not None:
-        runs = still_runs(line.runner)
+        runs = is_running(line.runner)
         if runs is False:
             remedy = f"python launch.py resume {sweep_id} runs it"
             return point("PLANNED", f"its run ended before its turn; {remedy}", None, [])

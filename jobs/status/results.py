@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from jobs.perf import emulated_words, ran_emulated
-from jobs.record import Outcome, Record, asked
+from jobs.perf import emulated_summary, is_emulated
+from jobs.record import Outcome, Record, config_value
 from jobs.sweeps.labels import without, words_apart
 from jobs.sweeps.ledger import PLAN_NAME
 from jobs.sweeps.reading import Problem
@@ -105,12 +105,12 @@ class CollectedPoint:
 
     def asked(self, key: str) -> Any:  # noqa: ANN401 - a config holds any of JSON's types
         """What was asked under a dotted key, None where the plan does not say."""
-        return asked(self.config, key)
+        return config_value(self.config, key)
 
     @property
     def emulated(self) -> bool:
         """Whether its record is of emulated arms, timed or not."""
-        return self.record is not None and ran_emulated(self.record)
+        return self.record is not None and is_emulated(self.record)
 
     @property
     def label(self) -> str:
@@ -131,7 +131,7 @@ class CollectedPoint:
 def emulated_note(points: Sequence[CollectedPoint]) -> str:
     """How many of these points were emulated, and what that means; empty where none was."""
     emulated = sum(point.emulated for point in points)
-    return emulated_words(emulated, len(points)) if emulated else ""
+    return emulated_summary(emulated, len(points)) if emulated else ""
 
 
 def named(points: Sequence[CollectedPoint], ignore: Sequence[str] = ()) -> list[CollectedPoint]:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
-from jobs.files import read_json, readable_like, write_whole
+from jobs.files import read_json, readable_like, write_atomic
 from jobs.record import INFRASTRUCTURE_CAUSES
 from jobs.schedulers.local import has_sbatch
 from jobs.schedulers.slurm import states as scheduler
@@ -105,7 +105,7 @@ def _keep(root: Path, seen: Seen, states: Mapping[str, TaskState], moment: float
     known = {name: task for name, task in {**ended, **states}.items() if task.state != LOST}
     plain = {name: dataclasses.asdict(task) for name, task in known.items()}
     with contextlib.suppress(OSError), readable_like(root):
-        write_whole(root / LAST_SEEN, json.dumps({"at": moment, "tasks": plain}) + "\n")
+        write_atomic(root / LAST_SEEN, json.dumps({"at": moment, "tasks": plain}) + "\n")
 
 
 def _last_seen(sweeps: Sequence[FoundSweep], moment: float) -> Seen:

@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from jobs.record import asked
+from jobs.record import config_value
 from jobs.sweeps.ledger import PlannedPoint
 
 NAMED = ("gpu.name", "shape.name", "recipe.name", "shape.batch", "shape.seq_len")
@@ -149,7 +149,9 @@ def point_label(point: PlannedPoint) -> str:
     if point.choices:
         return " ".join(f"{key}={value}" for key, value in point.choices.items())
     config = point.config
-    words = (f"{group}={asked(config, f'{group}.name')}" for group in ("gpu", "shape", "recipe"))
+    words = (
+        f"{group}={config_value(config, f'{group}.name')}" for group in ("gpu", "shape", "recipe")
+    )
     return " ".join(words)
 
 
@@ -167,7 +169,7 @@ def common_settings(points: Sequence[PlannedPoint]) -> str:
     )
     words = []
     for word, group, key in shown:
-        values = {str(asked(p.config, f"{group}.{key}" if key else group)) for p in points}
+        values = {str(config_value(p.config, f"{group}.{key}" if key else group)) for p in points}
         if len(values) == 1:
             words.append(f"{word}={values.pop()}")
     return f"All points: {' '.join(words)}"

@@ -34,11 +34,11 @@ from pydantic import Field, ValidationError
 from jobs.errors import LedgerError, NoSweep
 from jobs.files import (
     MAX_TABLE_BYTES,
-    PART,
+    PARTIAL_SUFFIX,
     append_line,
-    is_abandoned,
+    is_stale,
     read_bounded,
-    write_whole,
+    write_atomic,
 )
 from jobs.record import Model, Process
 from jobs.validation import first_problem
@@ -190,8 +190,8 @@ class Ledger:
     def write_plan(self, info: SweepInfo, points: Iterable[PlannedPoint]) -> None:
         """Writes the plan, then `sweep.json`, whose presence says that the plan is whole."""
         lines = (point.model_dump_json() for point in points)
-        write_whole(self.plan_jsonl, "".join(f"{line}\n" for line in lines))
-        write_whole(self.sweep_json, info.model_dump_json(indent=2) + "\n")
+        write_atomic(self.plan_jsonl, "".join(f"{line}\n" for line in lines))
+        write_atomic(self.sweep_json, info.model_dump_json(indent=2) + "\n")
 
     def add_job(self, line: JobLine) -> None:
         """Appends a submission."""
@@ -249,8 +249,8 @@ def _clear_unplanned(runs_dir: Path) -> None:
         if (root / "sweep.json").exists() or root.is_symlink():
             continue
         with contextlib.suppress(OSError):
-            held = {path.name for path in root.iterdir() if not path.name.endswith(PART)}
-            if held <= {"points", "plan.jsonl"} and is_abandoned(root):
+            held = {path.name for path in root.iterdir() if not path.name.endswith(PARTIAL_SUFFIX)}
+            if held <= {"points", "plan.jsonl"} and is_stale(root):
                 shutil.rmtree(root)
 
 

@@ -26,7 +26,7 @@ from conf.schema import Point
 from conf.site import Cluster, Launch
 from conf.verbs import Places, Run
 from jobs.errors import LedgerError, UsageError
-from jobs.files import readable_like, write_whole
+from jobs.files import readable_like, write_atomic
 from jobs.sweeps.ledger import Ledger, PlannedPoint, Source, SweepInfo, now
 from jobs.sweeps.request import Ask
 from jobs.sweeps.source import CHECKOUT, source_of
@@ -201,7 +201,7 @@ def _write_ledger(plan: Plan, ledger: Ledger, verb: str, command: str) -> None:
             "image": plan.config.cluster.container.image,
             **plan.source.model_dump(),
         }
-        write_whole(ledger.point_file(point.point_id), json.dumps(given, indent=1) + "\n")
+        write_atomic(ledger.point_file(point.point_id), json.dumps(given, indent=1) + "\n")
     info = SweepInfo(
         sweep_id=ledger.sweep_id,
         verb=verb,

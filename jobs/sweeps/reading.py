@@ -19,7 +19,7 @@ from jobs.errors import RecordError
 from jobs.files import MAX_BYTES, MAX_TABLE_BYTES, read_bounded
 from jobs.record import Record, Started, read_record
 from jobs.sweeps.ledger import PLAN_NAME, JobLine, PlannedPoint, SweepInfo
-from jobs.text import counted, whole
+from jobs.text import parse_int, pluralize
 from jobs.validation import first_problem
 
 Row = TypeVar("Row", bound=BaseModel)
@@ -116,7 +116,7 @@ def read_sweep(folder: Path) -> FoundSweep:
         sweep.lines[line.job_id] = line
         for index, point_ids in line.tasks.items():
             alone = len(line.tasks) == 1 and index == "0"
-            task = Task(line.job_id, None if alone else whole(index))
+            task = Task(line.job_id, None if alone else parse_int(index))
             for point_id in filter(_is_name, point_ids):
                 sweep.tasks.setdefault(point_id, []).append(task)
     _read_folders(sweep)
@@ -152,7 +152,7 @@ def _compare_count(sweep: FoundSweep) -> None:
     named = any(problem.file.startswith(PLAN_NAME) for problem in sweep.problems)
     if sweep.info is None or named or len(sweep.planned) == sweep.info.points:
         return
-    plans = counted(len(sweep.planned), "point")
+    plans = pluralize(len(sweep.planned), "point")
     what = f"plans {plans}, but sweep.json says points: {sweep.info.points}"
     sweep.problems.append(Problem(PLAN_NAME, what))
 

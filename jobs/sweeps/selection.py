@@ -21,7 +21,7 @@ from jobs.sweeps.ids import (
 )
 from jobs.sweeps.ledger import PLAN_NAME, Ledger, latest, sweeps
 from jobs.sweeps.reading import FoundSweep
-from jobs.text import whole
+from jobs.text import parse_int
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Selection:
         named += [(job, None) for job in jobs if target.tasks is None]
         named += [(raw, None) for raw in _raw_ids(sweep, point_id)]
         return any(
-            (number := whole(job)) is not None and target.covers(number, index)
+            (number := parse_int(job)) is not None and target.covers(number, index)
             for job, index in named
         )
 
@@ -123,9 +123,10 @@ def _may_hold(ledger: Ledger, target: JobTarget | LocalTarget | PointTarget) -> 
         jobs = ledger.jobs()
     except LedgerError:
         jobs = []
-    tasks = [(line.job_id, whole(index)) for line in jobs for index in line.tasks]
+    tasks = [(line.job_id, parse_int(index)) for line in jobs for index in line.tasks]
     if any(
-        (number := whole(job)) is not None and target.covers(number, index) for job, index in tasks
+        (number := parse_int(job)) is not None and target.covers(number, index)
+        for job, index in tasks
     ):
         return True
     if target.tasks is None and ledger.job_folder(str(target.job)).is_dir():

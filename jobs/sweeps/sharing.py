@@ -10,7 +10,7 @@ from conf.verbs import Run
 from jobs.sweeps.ledger import Ledger
 from jobs.sweeps.plan import runs_dir
 from jobs.terminal import screen
-from jobs.text import shell_quoted
+from jobs.text import shell_quote
 
 
 def new_ledger(config: Run) -> Ledger:
@@ -41,7 +41,7 @@ def _who_may_read(root: Path) -> str:
     wanted = "g+rx" if closed == root.parent else "g+x"
     return (
         f"Note: group {name} may read the sweep, but cannot enter {closed}; "
-        f"let it, or take another runs_dir: chmod {wanted} {shell_quoted(closed)}"
+        f"let it, or take another runs_dir: chmod {wanted} {shell_quote(closed)}"
     )
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
-from jobs.text import plain_text, whole
+from jobs.text import parse_int, plain_text
 
 _WIDEST = 10_000
 
@@ -50,4 +50,4 @@ class Screen(Console):
 
 def _fits(variable: str, value: str) -> bool:
     """Rich takes what COLUMNS and LINES say unread; a screen has its own size where they err."""
-    return variable not in ("COLUMNS", "LINES") or 0 < (whole(value) or 0) < _WIDEST
+    return variable not in ("COLUMNS", "LINES") or 0 < (parse_int(value) or 0) < _WIDEST

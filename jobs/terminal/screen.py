@@ -7,10 +7,10 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
-from jobs.perf import claimed, perf_lines, ran_emulated, recipe_label, shown_ms
+from jobs.perf import format_speedup, is_emulated, perf_lines, recipe_label, statistic_ms
 from jobs.record import BenchmarkResult, Check, Outcome, Record, TensorError, Validation
 from jobs.terminal.tables import show_table
-from jobs.text import joined, plain_text
+from jobs.text import join_sentences, plain_text
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -158,19 +158,19 @@ def ratios(record: Record) -> tuple[str, str]:
 
     Where arms were emulated that is said, also where nothing was timed.
     """
-    if ran_emulated(record):
+    if is_emulated(record):
         return "emulated", "emulated"
     result = record.benchmark
     if result is None:
         return "", ""
-    return claimed(result.fprop_speedup), claimed(result.bprop_speedup)
+    return format_speedup(result.fprop_speedup), format_speedup(result.bprop_speedup)
 
 
 def _availability(checks: Sequence[Check]) -> Table:
     made = table("Availability", "check", "answer", "reason")
     for check in checks:
         answer = {True: "yes", False: "no", None: "-"}[check.ok]
-        reason = joined(harmless(check.reason), harmless(check.remedy))
+        reason = join_sentences(harmless(check.reason), harmless(check.remedy))
         made.add_row(check.name, answer, reason)
     return made
 
@@ -238,7 +238,7 @@ def _speed(result: BenchmarkResult, recipe: str) -> Table:
             made.add_row(
                 name,
                 direction,
-                f"{shown_ms(timing, result):.3f}",
+                f"{statistic_ms(timing, result):.3f}",
                 f"{timing.low_ms:.3f} - {timing.high_ms:.3f}",
                 f"{timing.tokens_per_s:,.0f}",
                 "" if timing.tflops is None else f"{timing.tflops:.3g}",

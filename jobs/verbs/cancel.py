@@ -12,7 +12,7 @@ from jobs.schedulers.slurm.submission import left_behind
 from jobs.status.survey import Survey
 from jobs.sweeps.ledger import Ledger
 from jobs.terminal import screen
-from jobs.text import counted
+from jobs.text import pluralize
 from jobs.verbs.command_line import Call
 from jobs.verbs.status import look, named, selected
 
@@ -42,7 +42,7 @@ def cancel(config: Cancel, call: Call) -> int:
     if not jobs:
         screen.say(out, "Nothing to cancel: every job has ended.")
         return 0
-    ids, told = named(selections, call), counted(len(jobs), "job")
+    ids, told = named(selections, call), pluralize(len(jobs), "job")
     if not config.yes and not _agreed(f"Cancel {told} of {' '.join(call.ids)}?"):
         screen.say(out, "Nothing was cancelled.")
         return 3

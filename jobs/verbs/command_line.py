@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from jobs.errors import UsageError
 from jobs.suggestions import kind_of, nearest, override_meant
 from jobs.sweeps.ids import looks_like_target
-from jobs.text import masked
+from jobs.text import mask_secrets
 from jobs.verbs.flags import Flag, check_together, is_flag, take_flag
 
 DEFAULT_VERB = "run"
@@ -166,7 +166,7 @@ def _refuse_no_folders(key: str, value: str) -> None:
 
 def as_typed(program: str, words: Sequence[str]) -> str:
     """The command as a shell would take it again; secrets in it are not told, for it is shared."""
-    return masked(shlex.join(["python", program, *words]))
+    return mask_secrets(shlex.join(["python", program, *words]))
 
 
 def _refuse_spaces(word: str, rest: Sequence[str]) -> None:

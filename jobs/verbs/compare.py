@@ -22,7 +22,7 @@ from jobs.status.scheduler_query import whom
 from jobs.sweeps.plan import results_dir, runs_dir
 from jobs.terminal import screen
 from jobs.terminal.tables import show_table
-from jobs.text import counted, shell_quoted
+from jobs.text import pluralize, shell_quote
 from jobs.verbs.command_line import Call
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def baseline(config: verbs.Baseline, call: Call) -> int:
         left += [f"{saved.repeated} older of the same"] if saved.repeated else []
         stored = f"Stored {saved.added} new and {saved.replaced} replaced"
         rest = f"; left out: {', '.join(left)}" if left else ""
-        out.print(f"{stored} of {counted(len(side.points), 'point')}{rest}", markup=False)
+        out.print(f"{stored} of {pluralize(len(side.points), 'point')}{rest}", markup=False)
     made = screen.table("Baselines", "name", "GPU", "shape", "points", right=("points",))
     for name in baseline_names(results):
         for (gpu, shape), count in coverage(load_baseline(name, results)).items():
@@ -160,7 +160,7 @@ def _written(write: Callable[[], list[Path]], out: Console) -> None:
     """Writes pages and says where; the verdict stands where they cannot be written."""
     try:
         for page in write():
-            screen.say(out, f"Written: {shell_quoted(page)}")
+            screen.say(out, f"Written: {shell_quote(page)}")
     except OSError as error:
         what = f"{error.filename}: {error.strerror}"
         screen.say(out, f"No page was written: {what}; results_dir=... names another folder")

@@ -15,7 +15,7 @@ from enum import Enum
 from conf import choices
 from jobs.errors import UsageError
 from jobs.sweeps.ids import looks_like_target
-from jobs.text import whole
+from jobs.text import parse_int
 from jobs.verbs.command_line import DEFAULT_VERB, key_of
 from jobs.verbs.flags import FLAGS, take_flag
 
@@ -69,7 +69,7 @@ def completion(
         )
     line = environment.get("COMP_LINE", "")
     point = environment.get("COMP_POINT", "")
-    before = line[: whole(point)]
+    before = line[: parse_int(point)]
     rest = before[program.end() :] if (program := _PROGRAM.match(before)) else ""
     typed = rest.split()
     partial = typed.pop() if typed and not rest[-1].isspace() else ""

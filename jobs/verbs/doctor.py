@@ -21,7 +21,7 @@ from jobs.sweeps.source import CHECKOUT, source_of
 from jobs.terminal import screen
 from jobs.terminal.interrupts import nothing_started_told
 from jobs.terminal.tables import show_table
-from jobs.text import shell_quoted
+from jobs.text import shell_quote
 from jobs.verbs.command_line import Call
 from jobs.verbs.node_probe import doctor_slurm, limits_or_reason
 
@@ -61,7 +61,7 @@ def doctor(asks: Sequence[Ask], call: Call) -> int:
     record: Record = ended[0][1]
     screen.show_record(record, out)
     screen.show_variables(record, out)
-    screen.say(out, f"Records: {shell_quoted(ledger.root)}")
+    screen.say(out, f"Records: {shell_quote(ledger.root)}")
     return 1 if record.outcome is Outcome.ERROR else 0
 
 

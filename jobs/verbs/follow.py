@@ -13,7 +13,7 @@ from jobs.status.results import CollectedPoint
 from jobs.status.survey import Row, Survey
 from jobs.sweeps.selection import Selection
 from jobs.terminal import screen
-from jobs.text import counted
+from jobs.text import pluralize
 from jobs.verbs.status import as_table, look, show_cancel, width_of
 
 FIRST_PAUSE_S = 1.0
@@ -81,7 +81,7 @@ def _waits(rows: Sequence[Row], told: set[str]) -> list[Text]:
     told.update(fresh)
     return [
         Text(
-            f"Waits: {counted(len(those), 'point')}, {those[0].point.state}: "
+            f"Waits: {pluralize(len(those), 'point')}, {those[0].point.state}: "
             f"{screen.harmless(reason)}"
         )
         for reason, those in fresh.items()

@@ -18,7 +18,7 @@ from jobs.sweeps.selection import Selection
 from jobs.terminal import screen
 from jobs.terminal.interrupts import nothing_started_told
 from jobs.terminal.tables import show_table
-from jobs.text import counted
+from jobs.text import pluralize
 from jobs.verbs.command_line import Call
 from jobs.verbs.follow import follow
 from jobs.verbs.status import show_next
@@ -105,7 +105,7 @@ def _limits(submit: int | None, run: int | None, minutes: int | None) -> str:
     words = (
         f"{submit} submitted" if submit is not None else "",
         f"{run} running" if run is not None else "",
-        f"{counted(minutes, 'minute')} each" if minutes is not None else "",
+        f"{pluralize(minutes, 'minute')} each" if minutes is not None else "",
     )
     return ", ".join(f"at most {word}" for word in words if word) or "no limits"
 

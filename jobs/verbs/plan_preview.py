@@ -20,7 +20,7 @@ from jobs.schedulers.slurm.script import Submission
 from jobs.sweeps.plan import Plan, runs_dir
 from jobs.terminal import screen
 from jobs.terminal.tables import show_table
-from jobs.text import counted
+from jobs.text import pluralize
 from jobs.verbs.sweep import refuse_hopeless, scripts
 
 
@@ -73,7 +73,7 @@ def show_requests(requests: Requests, out: Console) -> None:
     refusals: dict[str, str] = {}
     for (submission, _), script in zip(submissions, requests.scripts, strict=True):
         waits = f", after submission {submission.number - 1} has ended" if submission.waits else ""
-        jobs = counted(len(submission.tasks), "job")
+        jobs = pluralize(len(submission.tasks), "job")
         out.rule(f"submission {submission.number}: {jobs}{waits}", align="left")
         screen.say(out, screen.harmless(script))
         if requests.trouble is None:

@@ -9,7 +9,7 @@ from rich.console import Console
 from conf.choices import Scheduler
 from conf.verbs import Repro, Resume, Run
 from jobs.errors import SchedulerError, UsageError
-from jobs.files import clear_parts
+from jobs.files import remove_partial_files
 from jobs.schedulers.local import record_unsupported
 from jobs.schedulers.lock import submitting
 from jobs.schedulers.slurm.batches import make_batches
@@ -23,7 +23,7 @@ from jobs.sweeps.reading import read_sweep
 from jobs.sweeps.selection import Selection
 from jobs.sweeps.source import source_of
 from jobs.terminal import screen
-from jobs.text import counted
+from jobs.text import pluralize
 from jobs.verbs.command_line import Call
 from jobs.verbs.follow import follow
 from jobs.verbs.run import run_here, start
@@ -67,7 +67,7 @@ def _submit_rest(
 ) -> int:
     limits = ask_limits()
     with submitting(ledger) as lock, cut_short_told(ledger, call.places, new=False):
-        clear_parts(ledger.root)
+        remove_partial_files(ledger.root)
         for line in recover(ledger, limits.name):
             screen.say(out, f"Found: {line}")
         seen = look(selections)
@@ -100,7 +100,7 @@ def _show_ending(rows: Sequence[Row], out: Console) -> int:
     more = f" and {len(jobs) - _NAMED} more" if len(jobs) > _NAMED else ""
     screen.say(
         out,
-        f"Still ending (COMPLETING): {counted(len(jobs), 'job')}, "
+        f"Still ending (COMPLETING): {pluralize(len(jobs), 'job')}, "
         f"{', '.join(jobs[:_NAMED])}{more}; resume again once they have ended",
         style="yellow",
     )
@@ -111,8 +111,8 @@ def _standing(rows: Sequence[Row]) -> str:
     good = sum(row.finished for row in rows)
     waiting = len(rows) - good
     words = (
-        f"{counted(good, 'point has', 'points have')} a good record" if good else "",
-        f"{counted(waiting, 'point has', 'points have')} a job on its way" if waiting else "",
+        f"{pluralize(good, 'point has', 'points have')} a good record" if good else "",
+        f"{pluralize(waiting, 'point has', 'points have')} a job on its way" if waiting else "",
     )
     return ", ".join(filter(None, words))
 
@@ -130,7 +130,7 @@ def _resume_here(
     ledger: Ledger, selections: Sequence[Selection], config: Resume, call: Call
 ) -> int:
     with submitting(ledger):  # nobody else runs it: what has not ended never will
-        clear_parts(ledger.root)
+        remove_partial_files(ledger.root)
         seen = look(selections)
     _show_damage(seen, screen.console())
     rest = tuple(row.planned for row in seen.rows if needs_run(row) or not row.finished)

@@ -16,7 +16,7 @@ from jobs.schedulers.slurm.limits import ask_limits
 from jobs.status.survey import Row
 from jobs.sweeps.ledger import Ledger
 from jobs.terminal import screen
-from jobs.text import counted
+from jobs.text import pluralize
 from jobs.verbs.follow import Retry
 
 _CAUSES = frozenset(cause.value for cause in INFRASTRUCTURE_CAUSES)
@@ -54,7 +54,7 @@ def retrying(ledger: Ledger, retries: int, ids: str, out: Console) -> Retry | No
         except JobError as error:
             # The others are waited for all the same; these keep the outcome that they have.
             given_up.update(row.point.point_id for row in rows)
-            screen.say(out, f"Not submitted again: {counted(len(rows), 'point')}: {error}")
+            screen.say(out, f"Not submitted again: {pluralize(len(rows), 'point')}: {error}")
             screen.say(out, f"Next: python launch.py resume {ids}")
             return False
         return True
@@ -74,7 +74,7 @@ def _submit_again(ledger: Ledger, rows: Sequence[Row], out: Console) -> None:
     batches = make_batches([row.planned for row in rows], limits)
     avoiding = tuple(_avoiding(batch, failed) for batch in batches.batches)
     words = f", not on {', '.join(failed)}" if failed else ""
-    screen.say(out, f"Again: {counted(len(rows), 'point')} that the cluster ended{words}")
+    screen.say(out, f"Again: {pluralize(len(rows), 'point')} that the cluster ended{words}")
     with submitting(ledger) as lock:
         submit_batches(ledger, replace(batches, batches=avoiding), limits, lock)
 

@@ -21,7 +21,7 @@ from jobs.terminal import screen
 from jobs.terminal.interrupts import nothing_started_told
 from jobs.terminal.running_line import running_line
 from jobs.terminal.tables import show_table
-from jobs.text import counted, shell_quoted
+from jobs.text import pluralize, shell_quote
 from jobs.verbs.added_axes import added_axes
 from jobs.verbs.command_line import Call
 
@@ -64,7 +64,7 @@ def plan(asks: Sequence[Ask], call: Call) -> int:
     if requests is not None:
         show_requests(requests, out)
     out.print(
-        f"{counted(len(made.points), 'point')}: {len(made.runnable)} to run, "
+        f"{pluralize(len(made.points), 'point')}: {len(made.runnable)} to run, "
         f"{len(made.unsupported)} known to be unsupported; nothing was started."
     )
     for warning in requests.batches.warnings if requests is not None else ():
@@ -124,13 +124,13 @@ def run_here(made: Plan, ledger: Ledger, call: Call) -> int:
 
 
 def _show_resume(left: int, ledger: Ledger, call: Call, out: Console) -> None:
-    words = f"{counted(left, 'point was', 'points were')} not started; to go on" if left else ""
+    words = f"{pluralize(left, 'point was', 'points were')} not started; to go on" if left else ""
     resume = f"python launch.py resume {ledger.sweep_id}{call.places}"
     screen.say(out, f"{words or 'To run it again'}: {resume}")
 
 
 def _show_next(ledger: Ledger, call: Call, out: Console) -> None:
-    screen.say(out, f"Records: {shell_quoted(ledger.root)}")
+    screen.say(out, f"Records: {shell_quote(ledger.root)}")
     screen.say(out, f"Next: python launch.py collect {ledger.sweep_id}{call.places}")
     named = any(word.startswith("cluster=") for word in call.overrides)
     if has_sbatch() and not named and call.verb in ("run", "sweep"):

@@ -23,7 +23,7 @@ from jobs.sweeps.plan import runs_dir
 from jobs.sweeps.reading import read_sweep
 from jobs.sweeps.selection import Selection, select
 from jobs.terminal import screen
-from jobs.text import counted, plain_text, shell_quoted
+from jobs.text import plain_text, pluralize, shell_quote
 from jobs.verbs.command_line import Call
 
 _COLUMNS = ("point", "job", "what", "state", "node", "elapsed", "cause", "reason")
@@ -139,7 +139,9 @@ def as_table(seen: Survey, height: int | None = None, width: int | None = None) 
         line.append(f"  {_line(after, widths[_STATE + 1 :])}")
         text.append_text(_cut(line, width)).append("\n")
     left_out = len(seen.rows) - len(shown)
-    text.append(f"{counted(left_out, 'more point')}: status shows every one\n" if left_out else "")
+    text.append(
+        f"{pluralize(left_out, 'more point')}: status shows every one\n" if left_out else ""
+    )
     return text.append_text(below)
 
 
@@ -159,7 +161,9 @@ def _worth_most(rows: Sequence[Row], count: int) -> list[Row]:
 def _below(seen: Survey) -> Text:
     """The totals and the notes."""
     counts = ", ".join(f"{count} {state}" for state, count in sorted(seen.totals.items()))
-    text = Text(f"\n{counted(len(seen.rows), 'point')}: {counts}", no_wrap=True, overflow="ignore")
+    text = Text(
+        f"\n{pluralize(len(seen.rows), 'point')}: {counts}", no_wrap=True, overflow="ignore"
+    )
     for note in seen.notes:
         text.append(f"\nNote: {note}", style="yellow")
     for sweep in seen.sweeps:
@@ -246,12 +250,12 @@ def _show_log(path: Path, count: int, out: Console) -> None:
     text, left_out = tail_of(path)
     lines = text.splitlines()
     if left_out:
-        first = counted(left_out, "byte")
-        say = f"[... first {first} left out; the whole log: {shell_quoted(path)} ...]"
+        first = pluralize(left_out, "byte")
+        say = f"[... first {first} left out; the whole log: {shell_quote(path)} ...]"
         screen.say(out, say, style="dim")
     more = len(lines) - count
     if more > 0:
-        say = f"[... {counted(more, 'line')} before these: lines={len(lines)} shows more ...]"
+        say = f"[... {pluralize(more, 'line')} before these: lines={len(lines)} shows more ...]"
         screen.say(out, say, style="dim")
     for line in lines[-count:]:
         screen.say(out, line)

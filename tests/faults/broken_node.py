@@ -49,14 +49,14 @@ def _break(fault: str) -> None:
     elif fault == DISK_FULL:
         from tests.slurm_cluster.stand_in_node import fill
 
-        write = vars(run)["write_whole"]
+        write = vars(run)["write_atomic"]
 
         def fill_first(path: Path, text: str) -> None:
             if path.name == "record.json":
                 fill(path.with_name("fill"))
             write(path, text)
 
-        vars(run)["write_whole"] = fill_first
+        vars(run)["write_atomic"] = fill_first
     else:
         vars(run)["run_attention"] = functools.partial(_raise, fault)
 

@@ -14,22 +14,22 @@ import pytest
 
 from jobs.files import (
     append_line,
-    clear_parts,
-    give_up_spare,
-    keep_spare,
-    leaves,
+    is_outside,
     new_attempt,
     read_bounded,
     read_json,
     readable_like,
-    write_whole,
+    release_space,
+    remove_partial_files,
+    reserve_space,
+    write_atomic,
 )
 
 
 def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
     path = tmp_path / "record.json"
-    write_whole(path, "first\n")
-    write_whole(path, "μ second\n")
+    write_atomic(path, "first\n")
+    write_atomic(path, "μ second\n")
     assert path.read_text(encoding="utf-8") == "μ second\n"
     assert [file.name for file in tmp_path.iterdir()] == ["record.json"]
 
@@ -38,31 +38,31 @@ def test_a_write_that_fails_leaves_what_was_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "record.json"
-    write_whole(path, "first\n")
+    write_atomic(path, "first\n")
 
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(OSError, match="No space left"):
-        write_whole(path, "second\n")
+        write_atomic(path, "second\n")
     assert path.read_text() == "first\n"
     assert [file.name for file in tmp_path.iterdir()] == ["record.json"]
 
 
 def test_a_missing_folder_is_told(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
-        write_whole(tmp_path / "nowhere" / "record.json", "text")
+        write_atomic(tmp_path / "nowhere" / "record.json", "text")
 
 
 def _write_until_killed(path: Path) -> None:
     for number in range(10**6):
-        write_whole(path, f"{number:06d}" * 20_000)
+        write_atomic(path, f"{number:06d}" * 20_000)
 
 
 def test_a_reader_sees_a_whole_file_while_it_is_written_and_after_a_kill(tmp_path: Path) -> None:
     path = tmp_path / "record.json"
-    write_whole(path, "000000" * 20_000)
+    write_atomic(path, "000000" * 20_000)
     writer = multiprocessing.get_context("spawn").Process(target=_write_until_killed, args=(path,))
     writer.start()
     seen: set[str] = set()
@@ -152,10 +152,10 @@ def test_a_link_may_not_leave_the_folder_it_is_read_in(tmp_path: Path) -> None:
     (folder / "own.json").write_text("2")
     with pytest.raises(OSError, match="a link that leaves the folder"):
         read_json(folder / "out", inside=folder)
-    assert leaves(folder / "out", folder)
+    assert is_outside(folder / "out", folder)
     assert read_json(folder / "out") == 1
     assert read_json(folder / "in", inside=folder) == 2
-    assert not leaves(folder / "in", folder)
+    assert not is_outside(folder / "in", folder)
     with pytest.raises(OSError, match="symbolic links"):
         read_json(folder / "round", inside=folder)
 
@@ -185,7 +185,7 @@ def test_who_may_read_a_sweep_may_read_what_is_made_in_it(
     try:
         with readable_like(tmp_path):
             attempt = new_attempt(tmp_path / "p-1")
-            write_whole(attempt / "record.json", "text")
+            write_atomic(attempt / "record.json", "text")
             append_line(attempt / "jobs.jsonl", "line")
             command = ["touch", str(attempt / "by-another-process")]
             subprocess.run(command, check=True)
@@ -206,7 +206,7 @@ def test_unfinished_files_go_when_nobody_can_be_writing_them(tmp_path: Path) -> 
         if name != ".young.json.def.part":
             os.utime(folder / name, (0, 0))
     (tmp_path / ".link.part").symlink_to(folder)
-    clear_parts(tmp_path)
+    remove_partial_files(tmp_path)
     left = {path.name for path in tmp_path.rglob("*") if not path.is_dir()}
     assert left == {".young.json.def.part", "kept.part", ".kept", "record.json"}
     assert folder.is_dir()
@@ -215,7 +215,7 @@ def test_unfinished_files_go_when_nobody_can_be_writing_them(tmp_path: Path) -> 
 def test_on_a_full_disk_the_spare_is_given_up_for_what_the_folder_is_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    keep_spare(tmp_path)
+    reserve_space(tmp_path)
     (spare,) = tmp_path.iterdir()
     assert spare.stat().st_size == 2**18
     honest = os.fsync
@@ -226,12 +226,12 @@ def test_on_a_full_disk_the_spare_is_given_up_for_what_the_folder_is_for(
         honest(descriptor)
 
     monkeypatch.setattr(os, "fsync", full)
-    write_whole(tmp_path / "record.json", "{}")
+    write_atomic(tmp_path / "record.json", "{}")
     assert [path.name for path in tmp_path.iterdir()] == ["record.json"]
     assert (tmp_path / "record.json").read_text() == "{}"
-    assert not give_up_spare(tmp_path)
+    assert not release_space(tmp_path)
 
 
 def test_a_spare_that_cannot_be_had_is_done_without(tmp_path: Path) -> None:
-    keep_spare(tmp_path / "missing")
+    reserve_space(tmp_path / "missing")
     assert list(tmp_path.iterdir()) == []

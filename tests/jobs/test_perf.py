@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from jobs.perf import EMULATED_NOTE, claimed, emulated_words, perf_lines, recipe_label
+from jobs.perf import EMULATED_NOTE, emulated_summary, format_speedup, perf_lines, recipe_label
 from jobs.record import (
     ArmBenchmark,
     BenchmarkResult,
@@ -123,7 +123,7 @@ def test_where_nothing_was_timed_there_is_no_line() -> None:
     ],
 )
 def test_a_claim_in_a_word(given: Speedup | None, word: str) -> None:
-    assert claimed(given) == word
+    assert format_speedup(given) == word
 
 
 @pytest.mark.parametrize(
@@ -136,4 +136,4 @@ def test_a_claim_in_a_word(given: Speedup | None, word: str) -> None:
     ],
 )
 def test_what_was_emulated_is_counted(emulated: int, points: int, who: str) -> None:
-    assert emulated_words(emulated, points) == f"{who} {EMULATED_NOTE}"
+    assert emulated_summary(emulated, points) == f"{who} {EMULATED_NOTE}"

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from jobs import process
-from jobs.process import still_runs, this_process
+from jobs.process import current_process, is_running
 from tests.processes import gone
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
@@ -19,12 +19,12 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
 
 def other(**changes: Any) -> bool | None:  # noqa: ANN401 - any field of a process
     """Whether this process, changed so, still runs."""
-    return still_runs(this_process().model_copy(update=changes))
+    return is_running(current_process().model_copy(update=changes))
 
 
 def test_this_process_runs() -> None:
-    assert still_runs(this_process()) is True
-    assert this_process().pid == os.getpid()
+    assert is_running(current_process()) is True
+    assert current_process().pid == os.getpid()
 
 
 @pytest.mark.parametrize(
@@ -50,13 +50,13 @@ def test_what_may_be_said_of_another(changes: dict[str, Any], answer: bool | Non
 
 def test_a_process_that_nobody_has_waited_for_is_gone() -> None:
     child = subprocess.Popen([sys.executable, "-I", "-S", "-c", "import time; time.sleep(600)"])
-    about = this_process().model_copy(update={"pid": child.pid, "start_ticks": None})
-    assert still_runs(about) is True
+    about = current_process().model_copy(update={"pid": child.pid, "start_ticks": None})
+    assert is_running(about) is True
     child.send_signal(signal.SIGKILL)
     assert gone(child.pid)
-    assert still_runs(about) is False
+    assert is_running(about) is False
     child.wait()
-    assert still_runs(about) is False
+    assert is_running(about) is False
 
 
 def test_somebody_elses_process_is_not_taken_for_gone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -64,6 +64,6 @@ def test_somebody_elses_process_is_not_taken_for_gone(monkeypatch: pytest.Monkey
         raise PermissionError
 
     monkeypatch.setattr(os, "kill", refuse)
-    assert still_runs(this_process()) is True
+    assert is_running(current_process()) is True
     monkeypatch.setattr(process, "_start_ticks", lambda pid: None)  # its folder is hidden
     assert other(start_ticks=1) is True

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from jobs.text import counted, joined, masked, plain_text, shortened, unstopped, whole
+from jobs.text import (
+    join_sentences,
+    mask_secrets,
+    parse_int,
+    plain_text,
+    pluralize,
+    shorten,
+    strip_full_stop,
+)
 
 
 @pytest.mark.parametrize(
@@ -47,15 +55,15 @@ def test_what_no_encoding_has_can_be_printed() -> None:
     ],
 )
 def test_what_is_a_secret_is_not_told(told: str, shown: str) -> None:
-    assert masked(told) == shown
+    assert mask_secrets(told) == shown
 
 
 @pytest.mark.parametrize(
     ("count", "words"), [(0, "0 jobs"), (1, "1 job"), (2, "2 jobs"), (1000, "1000 jobs")]
 )
 def test_one_of_a_thing_is_no_plural(count: int, words: str) -> None:
-    assert counted(count, "job") == words
-    assert counted(count, "series", "series") == words.replace("jobs", "series").replace(
+    assert pluralize(count, "job") == words
+    assert pluralize(count, "series", "series") == words.replace("jobs", "series").replace(
         "job", "series"
     )
 
@@ -72,11 +80,11 @@ def test_one_of_a_thing_is_no_plural(count: int, words: str) -> None:
     ],
 )
 def test_sentences_become_one(texts: tuple[str, ...], told: str) -> None:
-    assert joined(*texts) == told
+    assert join_sentences(*texts) == told
 
 
 def test_a_sentence_has_one_full_stop() -> None:
-    assert f"{unstopped(joined('a.', 'Remedy: b.', by='. '))}." == "a. Remedy: b."
+    assert f"{strip_full_stop(join_sentences('a.', 'Remedy: b.', by='. '))}." == "a. Remedy: b."
 
 
 @pytest.mark.parametrize(
@@ -85,12 +93,12 @@ def test_a_sentence_has_one_full_stop() -> None:
     + [(other, None) for other in ("", "-1", "+1", " 1", "1.0", "1e3", "²", "nan", "x")],
 )
 def test_a_whole_number_is_read_or_none_is(digits: str, number: int | None) -> None:
-    assert whole(digits) == number
+    assert parse_int(digits) == number
 
 
 def test_what_is_quoted_is_no_longer_than_a_few_lines() -> None:
     usual = "shape must be one of a, b, got 'c'; see /a/path/of/usual/length " + "9" * 60
-    assert shortened(usual) == usual
-    assert shortened(f"got {'9' * 61}, {'x' * 500}") == (
+    assert shorten(usual) == usual
+    assert shorten(f"got {'9' * 61}, {'x' * 500}") == (
         f"got {'9' * 20}... (61 digits), {'x' * 100}... (500 characters)"
     )

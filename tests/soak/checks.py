@@ -14,7 +14,7 @@ from jobs.schedulers.slurm.submission import left_behind
 from jobs.status.results import STATES
 from jobs.status.scheduler_query import LAST_SEEN
 from jobs.sweeps.ledger import PLANNED_JOB, Ledger, PlannedPoint
-from jobs.text import counted
+from jobs.text import pluralize
 from tests.soak.faults import Injected
 from tests.soak.plan import DUE, GOOD, Asked, act_of
 from tests.soak.runs import Run, overlaps, runs_of_points
@@ -37,7 +37,7 @@ def untrue(ledger: Ledger, rows: Sequence[Row], injected: Injected) -> list[str]
     found = []
     if sorted(row["point_id"] for row in rows) != sorted(planned):
         found.append(
-            f"{ledger.sweep_id}: {counted(len(rows), 'point')} shown, {len(planned)} planned"
+            f"{ledger.sweep_id}: {pluralize(len(rows), 'point')} shown, {len(planned)} planned"
         )
     for row in (row for row in rows if row["point_id"] in planned):
         point, job = planned[row["point_id"]], (row["job_id"] or "", ledger.sweep_id)

@@ -28,7 +28,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from jobs.files import PART
+from jobs.files import PARTIAL_SUFFIX
 from jobs.schedulers.slurm.submission import left_behind
 from jobs.sweeps.ledger import Ledger, sweeps
 from jobs.sweeps.source import source_of
@@ -275,4 +275,4 @@ class _Soak:
 
 def _parts(folder: Path) -> list[Path]:
     """What was not whole yet when its writer was killed."""
-    return sorted(folder.rglob(f".*{PART}"))
+    return sorted(folder.rglob(f".*{PARTIAL_SUFFIX}"))

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from conf.choices import Job
 from jobs.record import Probe
-from jobs.text import counted
+from jobs.text import pluralize
 from tools.gpu.records import Named
 from tools.gpu.tables import table
 
@@ -72,7 +72,7 @@ def _each(facts: Iterable[str]) -> str:
     counts = Counter(facts)
     if len(counts) == 1:
         return next(iter(counts))
-    return "; ".join(f"{fact} ({counted(count, 'record')})" for fact, count in counts.items())
+    return "; ".join(f"{fact} ({pluralize(count, 'record')})" for fact, count in counts.items())
 
 
 def _fingerprint(probes: list[Probe]) -> str:
@@ -82,7 +82,7 @@ def _fingerprint(probes: list[Probe]) -> str:
         ("power limit", [probe.power_limit_watt for probe in probes], "W"),
     )
     words = [f"{name} {span} {unit}" for name, values, unit in facts if (span := _span(values))]
-    return f"{', '.join(words)} ({counted(len(probes), 'record')})"
+    return f"{', '.join(words)} ({pluralize(len(probes), 'record')})"
 
 
 def _span(values: list[float | None]) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 
 from conf.choices import Profiler
 from jobs.record import Check, Outcome
-from jobs.text import joined, unstopped
+from jobs.text import join_sentences, strip_full_stop
 from tools.gpu.machine import machine_table
 from tools.gpu.plots import draw_all
 from tools.gpu.records import Named, read_records
@@ -174,7 +174,7 @@ def _checks(checks: dict[str, Any] | None) -> str:
         "Blackwell: they compare the quantizer with Transformer Engine's, byte for byte."
     )
     rows = [
-        (f"`{one['command']}`", str(one["exit_code"]), joined(*one["says"]))
+        (f"`{one['command']}`", str(one["exit_code"]), join_sentences(*one["says"]))
         for one in checks["checks"]
     ]
     return words + "\n\n" + table(("command", "exit code", "what it says"), rows)
@@ -206,7 +206,7 @@ def _harness(harness: dict[str, Any] | None) -> str:
 def _cudnn(named: list[Named]) -> str:
     def said(check: Check) -> str:
         remedy = f"Remedy: {check.remedy}" if check.remedy else ""
-        return f"{unstopped(joined(check.reason, remedy, by='. '))}."
+        return f"{strip_full_stop(join_sentences(check.reason, remedy, by='. '))}."
 
     rows = []
     for n in named:

@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from jobs.text import joined
+from jobs.text import join_sentences
 
 # The clients themselves give up on a dead slurmctld only after 9 to 18 s.
 TIME_LIMIT_S = 25.0
@@ -104,5 +104,7 @@ def said(program: str, stderr: str, code: int) -> str:
     """Why a program failed, from what it wrote to standard error, in one line."""
     lines = [line.strip() for line in stderr.splitlines() if line.strip()]
     # SLURM puts what went wrong last, and sbatch's reason after a general line.
-    words = joined(*dict.fromkeys(line.removeprefix(f"{program}: ") for line in lines[-2:]))
+    words = join_sentences(
+        *dict.fromkeys(line.removeprefix(f"{program}: ") for line in lines[-2:])
+    )
     return f"{program}: {words}" if words else f"{program} ended with exit code {code}"

@@ -25,7 +25,7 @@ from jobs.schedulers.slurm.submission import (
 from jobs.sweeps.ledger import Ledger
 from jobs.terminal import screen
 from jobs.terminal.interrupts import NOTHING_STARTED
-from jobs.text import counted, shell_quoted
+from jobs.text import pluralize, shell_quote
 
 
 def submit_batches(
@@ -142,12 +142,12 @@ def show_submitted(
         tasks = len(one.submission.tasks)
         if one.job_id is None:
             doubt = "it is not known whether SLURM took it: " if one.unknown else ""
-            screen.say(out, f"Not submitted: {counted(tasks, 'job')}: {doubt}{one.refusal}")
+            screen.say(out, f"Not submitted: {pluralize(tasks, 'job')}: {doubt}{one.refusal}")
         elif tasks == 1:
             screen.say(out, f"Submitted job {one.job_id}")
         else:
             screen.say(out, f"Submitted array {one.job_id}_[0-{tasks - 1}]")
-    screen.say(out, f"Sweep {ledger.sweep_id}: {shell_quoted(ledger.root)}")
+    screen.say(out, f"Sweep {ledger.sweep_id}: {shell_quote(ledger.root)}")
     if any(one.job_id is None for one in done):
         screen.say(out, f"Next: python launch.py resume {ledger.sweep_id}{places}")
         return

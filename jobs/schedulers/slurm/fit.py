@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from conf.schema import Gpu
 from jobs.schedulers.slurm.limits import Association, ClusterLimits, Partition
 from jobs.schedulers.slurm.resources import Resources, parse_gres
-from jobs.text import counted
+from jobs.text import pluralize
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ def over_limits(asked: Resources, need: Need, limits: ClusterLimits) -> list[str
     found += _against_accounting(asked, need, limits)
     if need.tasks > limits.max_job_count:
         found.append(
-            f"the sweep must make at most {counted(limits.max_job_count, 'job')} (MaxJobCount), "
+            f"the sweep must make at most {pluralize(limits.max_job_count, 'job')} (MaxJobCount), "
             f"got {need.tasks}; put more points into one: launch.points_per_job"
         )
     return found
@@ -259,7 +259,7 @@ def _against_accounting(asked: Resources, need: Need, limits: ClusterLimits) -> 
     allowed = max_submit(asked, limits)
     if allowed is not None and need.tasks > allowed:
         yield (
-            f"the sweep must make at most {counted(allowed, 'job')} (MaxSubmitJobs), "
+            f"the sweep must make at most {pluralize(allowed, 'job')} (MaxSubmitJobs), "
             f"got {need.tasks}; put more points into one: launch.points_per_job"
         )
 

@@ -12,7 +12,7 @@ from jobs.errors import SchedulerUnavailable
 from jobs.schedulers.slurm.commands import Answer, call
 from jobs.schedulers.slurm.resources import parse_gres
 from jobs.schedulers.slurm.states import seconds
-from jobs.text import whole
+from jobs.text import parse_int
 
 _PAIR = re.compile(r"(\w+)=(\S*)")
 _SINFO = ("Partition", "Available", "Nodes", "CPUs", "Memory", "Gres", "Features", "StateCompact")
@@ -169,8 +169,8 @@ def parse_limits(
     return ClusterLimits(
         name=name,
         version=values.get("SLURM_VERSION", "?"),
-        max_array_size=whole(values.get("MaxArraySize", "")) or 1,
-        max_job_count=whole(values.get("MaxJobCount", "")) or 10_000,
+        max_array_size=parse_int(values.get("MaxArraySize", "")) or 1,
+        max_job_count=parse_int(values.get("MaxJobCount", "")) or 10_000,
         partitions=known,
         associations=() if assoc.error else tuple(_associations(assoc.out, name)),
         qos={} if qos.error else {one.name: one for one in _qualities(qos.out)},
@@ -188,10 +188,10 @@ def _partition(line: str, kinds: Mapping[str, list[NodeKind]]) -> Partition | No
         default=values.get("Default") == "YES",
         up=values.get("State", "UP") == "UP",
         max_time_min=_minutes(values.get("MaxTime", "")),
-        max_nodes=whole(values.get("MaxNodes", "")),
-        min_nodes=whole(values.get("MinNodes", "")) or 0,
-        max_cpus_per_node=whole(values.get("MaxCPUsPerNode", "")),
-        max_memory_mib=whole(values.get("MaxMemPerNode", "")) or None,
+        max_nodes=parse_int(values.get("MaxNodes", "")),
+        min_nodes=parse_int(values.get("MinNodes", "")) or 0,
+        max_cpus_per_node=parse_int(values.get("MaxCPUsPerNode", "")),
+        max_memory_mib=parse_int(values.get("MaxMemPerNode", "")) or None,
         accounts=_names(values.get("AllowAccounts", "ALL")),
         denied_accounts=_names(values.get("DenyAccounts", "")) or frozenset(),
         qos=_names(values.get("AllowQos", "ALL")),
@@ -208,9 +208,9 @@ def _node_kinds(text: str) -> dict[str, list[NodeKind]]:
             continue
         name, _, nodes, cpus, memory, gres, features, state = parts[: len(_SINFO)]
         kind = NodeKind(
-            nodes=whole(nodes) or 0,
-            cpus=whole(cpus.rstrip("+")) or 0,
-            memory_mib=whole(memory.rstrip("+")) or 0,
+            nodes=parse_int(nodes) or 0,
+            cpus=parse_int(cpus.rstrip("+")) or 0,
+            memory_mib=parse_int(memory.rstrip("+")) or 0,
             gres=parse_gres("" if gres == "(null)" else gres),
             features=tuple(part for part in features.split(",") if part != "(null)"),
             state=state,
@@ -237,8 +237,8 @@ def _associations(text: str, cluster: str) -> list[Association]:
                 partition=partition,
                 qos=frozenset(filter(None, qos.split(","))),
                 default_qos=default_qos or None,
-                max_jobs=whole(jobs),
-                max_submit_jobs=_least(whole(submit), whole(group_submit)),
+                max_jobs=parse_int(jobs),
+                max_submit_jobs=_least(parse_int(submit), parse_int(group_submit)),
                 max_time_min=_minutes(wall),
             )
         )
@@ -252,8 +252,8 @@ def _qualities(text: str) -> list[Qos]:
         if len(parts) < len(_QOS):
             continue
         name, jobs, submit, group_submit, wall = parts[: len(_QOS)]
-        submits = _least(whole(submit), whole(group_submit))
-        found.append(Qos(name, whole(jobs), submits, _minutes(wall)))
+        submits = _least(parse_int(submit), parse_int(group_submit))
+        found.append(Qos(name, parse_int(jobs), submits, _minutes(wall)))
     return found
 
 
@@ -264,8 +264,8 @@ def _least(one: int | None, other: int | None) -> int | None:
 
 def _minutes(text: str) -> int | None:
     """Minutes of SLURM's [days-][hours:]minutes:seconds; None for UNLIMITED and the like."""
-    whole = seconds(text)
-    return None if whole is None else whole // 60
+    total = seconds(text)
+    return None if total is None else total // 60
 
 
 def _names(text: str) -> frozenset[str] | None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from jobs.schedulers.slurm.commands import TIME_LIMIT_S, call
 from jobs.schedulers.slurm.states import LOST, WAITING, Knowledge, TaskState, array_of
-from jobs.text import whole
+from jobs.text import parse_int
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ def _kept_s() -> float | None:
     answer = call(["scontrol", "show", "config"])
     for key, _, value in (line.partition("=") for line in answer.out.splitlines()):
         if key.strip() == "MinJobAge":
-            seconds = whole(value.split()[0]) if value.split() else None
+            seconds = parse_int(value.split()[0]) if value.split() else None
             if seconds is None:
                 return None
             return seconds - TIME_LIMIT_S if seconds else float("inf")  # 0: for ever

@@ -10,7 +10,7 @@ import zipfile
 from pathlib import Path
 
 from jobs.errors import UsageError
-from jobs.files import replacing
+from jobs.files import replace_atomically
 from jobs.source import untracked_sources
 from jobs.sweeps.source import CHECKOUT
 
@@ -40,7 +40,10 @@ def pack_entry(folder: Path) -> Path:
     """
     path = folder / ENTRY_ZIP
     # Stored, not compressed: a node's Python may come without zlib.
-    with replacing(path) as part, zipfile.ZipFile(part, "x", zipfile.ZIP_STORED) as archive:
+    with (
+        replace_atomically(path) as part,
+        zipfile.ZipFile(part, "x", zipfile.ZIP_STORED) as archive,
+    ):
         for name in _OWN:
             archive.write(CHECKOUT / name, name)
         for library in _LIBRARIES:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 
 from conf.schema import Gpu
 from conf.site import SCHEDULER_KEYS, Cluster, Launch, Request
-from jobs.text import whole
+from jobs.text import parse_int
 
 # Options that have a key of their own, and those that this tool decides itself.
 _OWN_OPTIONS: dict[str, str | None] = {
@@ -201,7 +201,7 @@ def parse_gres(text: str) -> dict[str, int]:
         words = [word for word in bare.split(":") if word]
         if not words:
             continue
-        count = whole(words[-1])
+        count = parse_int(words[-1])
         if count is not None:
             words.pop()
         name = ":".join(words)

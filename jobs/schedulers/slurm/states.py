@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from jobs.record import Cause
 from jobs.schedulers.slurm.commands import call
-from jobs.text import whole
+from jobs.text import parse_int
 
 WAITING = frozenset({"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED"})
 RUNNING = frozenset(
@@ -186,7 +186,7 @@ def parse_squeue(text: str) -> list[QueueRow]:
         comment = "|".join(parts[9:]).removesuffix("|")
         if not raw.isdecimal():
             continue
-        count = whole(restarts)
+        count = parse_int(restarts)
         word = _word(state)
         task = TaskState(
             job_id=f"{array}_{index}" if index.isdecimal() else raw,
@@ -225,7 +225,7 @@ def parse_sacct(text: str) -> dict[str, TaskState]:
                 state=_word(state),
                 reason=_ended_how(state, exit_code, reason),
                 node="" if node == "None assigned" else node,
-                elapsed_s=whole(elapsed),
+                elapsed_s=parse_int(elapsed),
                 evidence=(f"sacct: {'|'.join(parts[:7])}",),
                 names=_booked_names("|".join(parts[7:])),
             )

@@ -21,7 +21,7 @@ from typing import Any
 
 from submitit.core.utils import DelayedSubmission
 
-from jobs.files import write_whole
+from jobs.files import write_atomic
 from jobs.runner.slot import run_slot
 from jobs.schedulers.slurm.batches import Batch
 from jobs.schedulers.slurm.commands import Answer, clean_environment, said
@@ -31,7 +31,7 @@ from jobs.schedulers.slurm.script import PICKLE, SUBMISSION_SH, Submission, scri
 from jobs.sweeps.ledger import SUBMISSION_JSON, JobLine, Ledger, now
 from jobs.sweeps.source import CHECKOUT
 from jobs.terminal.interrupts import interrupts_held
-from jobs.text import whole
+from jobs.text import parse_int
 
 SBATCH_LIMIT_S = 60.0
 
@@ -128,9 +128,9 @@ def _prepare(submission: Submission, batch: Batch, root: str, cluster: str) -> N
     delayed.set_timeout(submission.time_min, 0)
     delayed.dump(submission.folder / PICKLE)
     pack_entry(submission.folder)
-    write_whole(submission.folder / SUBMISSION_SH, script)
+    write_atomic(submission.folder / SUBMISSION_SH, script)
     # Last: a folder that holds this file holds all of them.
-    write_whole(path, json.dumps(asked, indent=1) + "\n")
+    write_atomic(path, json.dumps(asked, indent=1) + "\n")
 
 
 def _send(ledger: Ledger, submission: Submission, after: str | None, lock: int) -> Submitted:
@@ -179,7 +179,7 @@ def note_job(ledger: Ledger, number: int, tasks: dict[str, list[str]], job_id: s
     with contextlib.suppress(OSError):  # the job makes the folder too, and runs without the copy
         folder.mkdir(exist_ok=True)
         written = ledger.root / "submissions" / str(number) / SUBMISSION_SH
-        write_whole(folder / f"{job_id}_submission.sh", written.read_text(encoding="utf-8"))
+        write_atomic(folder / f"{job_id}_submission.sh", written.read_text(encoding="utf-8"))
 
 
 def _call(command: list[str], lock: int) -> Answer:
@@ -235,4 +235,4 @@ def left_behind(ledger: Ledger) -> list[Path]:
 
 def _numbers(folder: Path) -> list[int]:
     """The submissions of a folder, in order."""
-    return sorted(number for name in os.listdir(folder) if (number := whole(name)) is not None)
+    return sorted(number for name in os.listdir(folder) if (number := parse_int(name)) is not None)

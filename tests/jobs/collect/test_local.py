@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from jobs.collect.gather import read_points
-from jobs.process import this_process
+from jobs.process import current_process
 from jobs.record import Process
 from jobs.schedulers.slurm.states import Knowledge
 from jobs.sweeps.ledger import JobLine
 from tests.builders.ledger import FakeSweep
 from tests.builders.records import asked, record
 
-HERE = this_process()
+HERE = current_process()
 MOMENT = "2025-11-03T07:59:30.000+00:00"
 KILLED = HERE.model_copy(update={"start_ticks": 1})
 ELSEWHERE = HERE.model_copy(update={"host": "elsewhere", "pid": 77})

@@ -161,7 +161,7 @@ def test_the_log_says_that_there_is_no_record(node: Node, monkeypatch: pytest.Mo
     def full(path: Path, text: str) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(entry, "write_whole", full)
+    monkeypatch.setattr(entry, "write_atomic", full)
     with pytest.raises(OSError, match="No space left on device; it ended as ERROR exception"):
         node("printf cut; exit 3")
     attempt = node.folder / "p-1" / "attempt-1"

@@ -90,7 +90,7 @@ def test_a_full_disk_costs_an_unsupported_point_its_record_alone(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     plan, ledger = planned(tmp_path, {100: "PASSED", 128: "PASSED"})
-    monkeypatch.setattr(local, "write_whole", full)
+    monkeypatch.setattr(local, "write_atomic", full)
     (_, lost), (_, passed) = run_plan(plan, ledger, lambda *_: None)
     assert (lost.outcome, lost.cause, passed.outcome) == (E, Cause.lost, P)
     assert "No space left on device" in lost.reason

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs.files import new_attempt, write_whole
+from jobs.files import new_attempt, write_atomic
 from jobs.record import Environment, Identity, Outcome, Record, Started, to_json
 from jobs.schedulers.lock import LOCK, is_submitting, submitting
 from jobs.schedulers.slurm.states import Knowledge, TaskState
@@ -51,7 +51,7 @@ class Sweep:
         record = Record(identity=identity, config={}, outcome=outcome, duration_s=3.0)
         if environment is not None:
             record = record.model_copy(update={"environment": environment})
-        write_whole(attempt / "record.json", to_json(record))
+        write_atomic(attempt / "record.json", to_json(record))
 
     def ask(self, job_ids: Iterable[str]) -> Knowledge:
         self.asked.append(list(job_ids))
@@ -76,7 +76,7 @@ def test_an_attempt_under_an_earlier_job_says_nothing_of_the_one_that_runs(
     attempt = new_attempt(sweep.ledger.point_folder("14", "p-0"))
     identity = Identity(point_id="p-0", job_id="14_0")
     started = Started(identity=identity, host="n7", pid=1, started_at="2099-01-01T00:00:00+00:00")
-    write_whole(attempt / "started.json", to_json(started))
+    write_atomic(attempt / "started.json", to_json(started))
     os.utime(attempt / "started.json", (0, 0))  # the node's clock is wrong
     sweep.answer = knows(_0="RUNNING")
     (first, *_) = sweep.look().rows
@@ -100,9 +100,9 @@ def test_attempts_of_one_job_are_in_the_order_of_their_numbers(
         identity = Identity(point_id="p-0", job_id="14_0", attempt=number)
         if moment is not None:
             started = Started(identity=identity, host="n7", pid=1, started_at=moment)
-            write_whole(attempt / "started.json", to_json(started))
+            write_atomic(attempt / "started.json", to_json(started))
     record = Record(identity=identity, config={}, outcome=Outcome.PASSED)
-    write_whole(attempt / "record.json", to_json(record))
+    write_atomic(attempt / "record.json", to_json(record))
     (first, *_) = sweep.look().rows
     assert (first.point.state, first.point.attempt) == ("PASSED", 2)
 
@@ -150,12 +150,12 @@ def test_a_job_that_was_never_written_down_may_end_as_it_is_asked_for(tmp_path: 
     attempt = new_attempt(sweep.ledger.point_folder("14", "p-0"))
     identity = Identity(point_id="p-0", job_id="14_0")
     started = Started(identity=identity, host="n7", pid=1, started_at=now())
-    write_whole(attempt / "started.json", to_json(started))
+    write_atomic(attempt / "started.json", to_json(started))
 
     def ends(job_ids: Iterable[str]) -> Knowledge:
         assert list(job_ids) == ["14_0"]
         record = Record(identity=identity, config={}, outcome=Outcome.PASSED, duration_s=3.0)
-        write_whole(attempt / "record.json", to_json(record))
+        write_atomic(attempt / "record.json", to_json(record))
         return knows(t0="COMPLETED")
 
     seen = survey([Selection(sweep.ledger.root)], ends, lambda: 1000.0)

@@ -113,7 +113,7 @@ def test_a_sweep_counts_once_its_plan_is_whole(
 ) -> None:
     made = Ledger.create(tmp_path)
     order: list[str] = []
-    monkeypatch.setattr(module, "write_whole", lambda path, text: order.append(path.name))
+    monkeypatch.setattr(module, "write_atomic", lambda path, text: order.append(path.name))
     made.write_plan(info(made), POINTS)
     assert order == ["plan.jsonl", "sweep.json"]
     assert sweeps(tmp_path) == []

@@ -247,7 +247,7 @@ def test_of_a_ledger_that_cannot_be_written_nothing_stays(
         path.write_text("half")
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(plan, "write_whole", full)
+    monkeypatch.setattr(plan, "write_atomic", full)
     made = make_plan([Ask(config, {})], SOURCE)
     ledger = Ledger.create(tmp_path)
     with pytest.raises(LedgerError) as caught:
@@ -266,7 +266,7 @@ def test_of_a_plan_whose_writing_is_interrupted_nothing_stays(
     def interrupt(path: Path, _text: str) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(plan, "write_whole", interrupt)
+    monkeypatch.setattr(plan, "write_atomic", interrupt)
     made = make_plan([Ask(config, {})], SOURCE)
     with pytest.raises(KeyboardInterrupt):
         write_ledger(made, Ledger.create(tmp_path), verb="run", command="python launch.py")

@@ -11,7 +11,7 @@ import pytest
 
 from conf.site import Cluster, Launch
 from jobs.errors import LedgerError, PartlySubmitted, SchedulerError
-from jobs.files import write_whole
+from jobs.files import write_atomic
 from jobs.schedulers.lock import submitting
 from jobs.schedulers.slurm import recover as recovering
 from jobs.schedulers.slurm import submission as submit
@@ -175,9 +175,9 @@ def test_an_error_after_a_submission_leaves_what_resume_understands(
     def full(path: Path, text: str) -> None:
         if path == ledger.root / "submissions" / "1" / "submission.json":
             raise OSError(28, "No space left", str(path))
-        write_whole(path, text)
+        write_atomic(path, text)
 
-    monkeypatch.setattr(submit, "write_whole", full)
+    monkeypatch.setattr(submit, "write_atomic", full)
     with (
         pytest.raises(PartlySubmitted) as caught,
         cut_short_told(ledger, " runs_dir=r", new=True),
