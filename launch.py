@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from jobs.errors import JobError, UsageError
-from jobs.sweeps.request import Ask
+from jobs.sweeps.request import PointRequest
 from jobs.terminal.interrupts import nothing_started_told
 from jobs.text import plain_text, shell_quote, shorten
 from jobs.verbs.command_line import Call, CommandLine, as_typed, parse
@@ -184,7 +184,7 @@ def _compose(line: CommandLine, call: Call) -> int:
     if asked is None:
         return 0  # something was only shown
     if verb.points and not isinstance(asked, list):
-        asked = [Ask(asked, {})]
+        asked = [PointRequest(asked, {})]
     return verb.load()(asked, call)
 
 

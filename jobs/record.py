@@ -8,7 +8,7 @@ because JSON has no word for them. Evidence is quoted as it was read; whoever sh
 from __future__ import annotations
 
 import json
-from enum import Enum
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -30,7 +30,7 @@ Number = Annotated[
 DIRECTIONS = ("fprop", "bprop")
 
 
-class Outcome(Enum):
+class Outcome(StrEnum):
     """How an attempt ended; UNSUPPORTED is never a pass."""
 
     PASSED = "PASSED"
@@ -39,7 +39,30 @@ class Outcome(Enum):
     ERROR = "ERROR"
 
 
-class Cause(Enum):
+class State(StrEnum):
+    """Where a point stands: its outcome, or one of four states before it has one."""
+
+    PASSED = "PASSED"
+    FAILED = "FAILED"
+    UNSUPPORTED = "UNSUPPORTED"
+    ERROR = "ERROR"
+    PLANNED = "PLANNED"
+    PENDING = "PENDING"
+    RUNNING = "RUNNING"
+    REQUEUED = "REQUEUED"
+
+    @property
+    def finished(self) -> bool:
+        """True if the point has an outcome."""
+        return not self.under_way and self is not State.PLANNED
+
+    @property
+    def under_way(self) -> bool:
+        """True if a job runs the point, or will."""
+        return self in (State.PENDING, State.RUNNING, State.REQUEUED)
+
+
+class Cause(StrEnum):
     """Why an attempt is an ERROR."""
 
     exception = "exception"
@@ -68,6 +91,11 @@ INFRASTRUCTURE_CAUSES = frozenset(
         Cause.lost,
     }
 )
+
+
+def state_text(state: str, cause: str | None) -> str:
+    """Return "ERROR (timeout)", or the state alone if it has no cause."""
+    return f"{state} ({cause})" if cause else str(state)
 
 
 class Model(BaseModel):

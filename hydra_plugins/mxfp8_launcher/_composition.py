@@ -25,7 +25,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from conf.rules import number_problems
 from hydra_plugins.mxfp8_launcher._groups import is_group
 from jobs.errors import UsageError
-from jobs.sweeps.request import Ask
+from jobs.sweeps.request import PointRequest
 
 # One for a whole sweep: each point of it lies in the same places and is planned from one grid.
 NOT_SWEPT = ("runs_dir", "results_dir", "wait", "allow_unsupported", "grid")
@@ -147,7 +147,7 @@ def _values(override: Override) -> tuple[Any, ...]:
 
 def compose_all(
     loader: ConfigLoader, master: DictConfig, fixed: list[str], axes: Sequence[Axis]
-) -> Iterator[Ask]:
+) -> Iterator[PointRequest]:
     """Composes every combination of the axes, the last axis varying fastest.
 
     Args:
@@ -174,7 +174,7 @@ def compose_all(
             config = copy.deepcopy(config)
             for axis in plain:
                 OmegaConf.update(config, axis.key, axis.values[chosen[axis.key]])
-        yield Ask(
+        yield PointRequest(
             _object(config),
             {axis.key.lstrip("+"): axis.texts[chosen[axis.key]] for axis in axes},
         )

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from jobs.files import MAX_TABLE_BYTES, is_outside, open_regular, read_bounded, replace_atomically
 from jobs.status.job_logs import SHELL_LOG, is_of_tasks
-from jobs.sweeps.reading import FoundSweep, Problem, Task
+from jobs.sweeps.problem import Problem
+from jobs.sweeps.reading import SweepFiles, Task
 from jobs.text import mask_secrets
 
 LEDGER_FILES = ("sweep.json", "plan.jsonl", "jobs.jsonl")
@@ -19,7 +20,7 @@ _JOB_ENDS = (".sh", ".out", ".err", ".log")
 
 
 def copy_job(
-    sweep: FoundSweep, source: Path, target: Path, point_ids: Iterable[str], tasks: set[Task]
+    sweep: SweepFiles, source: Path, target: Path, point_ids: Iterable[str], tasks: set[Task]
 ) -> int:
     """Copies what a job left of the chosen points.
 
@@ -47,7 +48,7 @@ def copy_job(
     return copied
 
 
-def copy_file(sweep: FoundSweep, source: Path, target: Path) -> bool:
+def copy_file(sweep: SweepFiles, source: Path, target: Path) -> bool:
     """Copies a regular file with its time, whole or not at all, unless it is there already.
 
     Plans and scripts hold what a job is given; the copy, which is made to be shared, does not tell
@@ -99,7 +100,7 @@ def _is_masked(name: str) -> bool:
     return name in LEDGER_FILES or name.endswith(".sh")
 
 
-def copy_shell_logs(sweep: FoundSweep, tasks: Iterable[Task], target: Path) -> None:
+def copy_shell_logs(sweep: SweepFiles, tasks: Iterable[Task], target: Path) -> None:
     """Copies the shells' logs of a job whose folder does not hold them.
 
     Args:
@@ -123,7 +124,7 @@ def _is_same(about: os.stat_result, target: Path) -> bool:
     return same_size and there.st_mtime_ns == about.st_mtime_ns
 
 
-def _files(sweep: FoundSweep, folder: Path) -> list[Path]:
+def _files(sweep: SweepFiles, folder: Path) -> list[Path]:
     try:
         return sorted(path for path in folder.iterdir() if path.is_file())
     except OSError as error:

@@ -26,11 +26,13 @@ from jobs.collect.table_files import csv_text, json_text, write_parquet
 from jobs.errors import UsageError
 from jobs.files import private_files, remove_partial_files
 from jobs.schedulers.slurm.states import TaskState
+from jobs.status.collection import Collection
 from jobs.status.job_logs import job_logs, logs_of
 from jobs.status.point_history import judge
-from jobs.status.results import CollectedPoint, Collection, Quote
+from jobs.status.point_result import PointResult, Quote
 from jobs.status.scheduler_query import AskStates, ask, open_tasks, read_again
-from jobs.sweeps.reading import FoundSweep, Problem, Task, read_sweep
+from jobs.sweeps.problem import Problem
+from jobs.sweeps.reading import SweepFiles, Task, read_sweep
 from jobs.sweeps.selection import Selection, select
 
 _LONGEST_NAME = 80
@@ -131,12 +133,12 @@ def write_tables(collection: Collection) -> None:
     write_if_changed(folder / "review.md", review_text(collection))
 
 
-Found = list[tuple[FoundSweep, list[str]]]
+Found = list[tuple[SweepFiles, list[str]]]
 
 
 def _read(selections: list[Selection]) -> Found:
     """Every sweep that is meant, once, and which of its points are."""
-    chosen: dict[Path, tuple[FoundSweep, list[str]]] = {}
+    chosen: dict[Path, tuple[SweepFiles, list[str]]] = {}
     for selection in selections:
         root = selection.folder.resolve()
         sweep, point_ids = chosen.get(root) or (read_sweep(root), [])
@@ -156,7 +158,7 @@ def _gather(
     names = [name for sweep, point_ids in found for name in open_tasks(sweep, point_ids)]
     states, notes = ask(names, [sweep for sweep, _ in found], ask_states, time.time())
     found = [(read_again(sweep, states), point_ids) for sweep, point_ids in found]
-    points: list[CollectedPoint] = []
+    points: list[PointResult] = []
     problems: list[Problem] = []
     sweeps: dict[str, dict[str, Any]] = {}
     jobs: dict[str, None] = {}
@@ -174,14 +176,14 @@ def _gather(
     return Collection(name, points, folder, sweeps, problems, list(jobs), notes)
 
 
-def _of_others(problem: Problem, sweep: FoundSweep, point_ids: list[str]) -> bool:
+def _of_others(problem: Problem, sweep: SweepFiles, point_ids: list[str]) -> bool:
     """Whether a problem is of a point that was not asked for."""
     others = sweep.planned.keys() & set(problem.file.split("/"))
     return bool(others) and others.isdisjoint(point_ids)
 
 
 def _copy(
-    sweep: FoundSweep, point_ids: list[str], folder: Path, jobs: dict[str, None]
+    sweep: SweepFiles, point_ids: list[str], folder: Path, jobs: dict[str, None]
 ) -> dict[str, Path]:
     """Copies the jobs that ran these points; tells where each job's files went."""
     for name in LEDGER_FILES:
@@ -206,18 +208,18 @@ def _copy(
     return places
 
 
-def _with_shell_log(sweep: FoundSweep, tasks: Iterable[Task]) -> set[str]:
+def _with_shell_log(sweep: SweepFiles, tasks: Iterable[Task]) -> set[str]:
     return {task.job_id for task in tasks if str(task) in sweep.shell_logs}
 
 
 def _point(
-    sweep: FoundSweep,
+    sweep: SweepFiles,
     point_id: str,
     states: dict[str, TaskState],
     places: dict[str, Path],
     job_logs_of: dict[Path, list[Path]],
     folder: Path | None,
-) -> CollectedPoint:
+) -> PointResult:
     task = next(iter(sweep.tasks.get(point_id, [])[-1:]), None)
     attempts = sweep.attempts.get(point_id, [])
     place = places.get(task.job_id if task else attempts[-1].job_folder if attempts else "")

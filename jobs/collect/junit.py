@@ -8,7 +8,9 @@ from collections import defaultdict
 from xml.etree import ElementTree
 
 from jobs.perf import EMULATED_NOTE
-from jobs.status.results import STATES, CollectedPoint, Collection, plan_damage
+from jobs.record import State
+from jobs.status.collection import Collection
+from jobs.status.point_result import PointResult
 from jobs.text import plain_text
 
 _FORBIDDEN = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -27,11 +29,11 @@ def junit_text(collection: Collection) -> str:
         XML text; a suite a job, whose counts add up to the file's own.
     """
     damage = [
-        CollectedPoint(problem.file, "plan", {}, "ERROR", cause="damaged", reason=problem.what)
-        for problem in plan_damage(collection.problems)
+        PointResult(problem.file, "plan", {}, State.ERROR, reason=problem.what)
+        for problem in collection.damage
     ]
     points = [*collection.points, *damage]
-    suites: dict[str, list[CollectedPoint]] = defaultdict(list)
+    suites: dict[str, list[PointResult]] = defaultdict(list)
     for point in points:
         suites[point.job_id or point.sweep_id].append(point)
     root = ElementTree.Element("testsuites", _counts(collection.name, points))
@@ -44,7 +46,7 @@ def junit_text(collection: Collection) -> str:
     return f'<?xml version="1.0" encoding="utf-8"?>\n{body}\n'
 
 
-def _case(suite: ElementTree.Element, point: CollectedPoint) -> None:
+def _case(suite: ElementTree.Element, point: PointResult) -> None:
     case = ElementTree.SubElement(
         suite,
         "testcase",
@@ -54,15 +56,15 @@ def _case(suite: ElementTree.Element, point: CollectedPoint) -> None:
             "time": f"{_seconds(point):.3f}",
         },
     )
-    element = _ELEMENTS.get(point.state, "skipped" if point.state in STATES else None)
+    element = _ELEMENTS.get(point.state, None if point.state.finished else "skipped")
     if element is not None:
         _reason(case, element, point)
     if point.emulated:
         ElementTree.SubElement(case, "system-out").text = EMULATED_NOTE
 
 
-def _reason(case: ElementTree.Element, element: str, point: CollectedPoint) -> None:
-    message = f"{point.state}: {point.reason}" if point.state in STATES else point.reason
+def _reason(case: ElementTree.Element, element: str, point: PointResult) -> None:
+    message = f"{point.state}: {point.reason}" if not point.state.finished else point.reason
     shown = ElementTree.SubElement(
         case, element, {"type": point.cause or point.state, "message": _legal(message)}
     )
@@ -74,21 +76,21 @@ def _source(file: str | None) -> list[str]:
     return [f"{file}:"] if file else []
 
 
-def _counts(name: str, points: list[CollectedPoint]) -> dict[str, str]:
+def _counts(name: str, points: list[PointResult]) -> dict[str, str]:
     states = [point.state for point in points]
-    skipped = sum(state == "UNSUPPORTED" or state in STATES for state in states)
+    skipped = sum(state is State.UNSUPPORTED or not state.finished for state in states)
     seconds = sum(_seconds(point) for point in points)
     return {
         "name": _legal(name),
         "tests": str(len(points)),
-        "failures": str(states.count("FAILED")),
-        "errors": str(states.count("ERROR")),
+        "failures": str(states.count(State.FAILED)),
+        "errors": str(states.count(State.ERROR)),
         "skipped": str(skipped),
         "time": f"{seconds:.3f}",
     }
 
 
-def _seconds(point: CollectedPoint) -> float:
+def _seconds(point: PointResult) -> float:
     duration = point.record.duration_s if point.record else None
     return duration if duration is not None and math.isfinite(duration) else 0.0
 

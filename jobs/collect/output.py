@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from jobs.perf import EMULATED_NOTE
-from jobs.status.results import CollectedPoint, Collection, emulated_note
+from jobs.status.collection import Collection
+from jobs.status.point_result import PointResult, emulated_note
 from jobs.terminal import screen
 from jobs.terminal.tables import show_table
 from jobs.text import pluralize, shell_quote
@@ -70,7 +71,7 @@ def show(collection: Collection, out: Console) -> None:
             screen.say(out, f"Next: open {shell_quote(collection.folder / 'report.html')}")
 
 
-def reason_lines(points: Sequence[CollectedPoint]) -> list[str]:
+def reason_lines(points: Sequence[PointResult]) -> list[str]:
     """Why points ended as they did, a line for each reason, those that did not pass first.
 
     Args:
@@ -79,7 +80,7 @@ def reason_lines(points: Sequence[CollectedPoint]) -> list[str]:
     Returns:
         Lines like `FAILED p-1: dx misses its gate` or `PASSED, 12 points: within tolerance`.
     """
-    found: dict[tuple[str, str], list[CollectedPoint]] = defaultdict(list)
+    found: dict[tuple[str, str], list[PointResult]] = defaultdict(list)
     for point in points:
         reason = point.reason.partition("\n")[0].removesuffix(EMULATED_NOTE).rstrip("; ")
         if reason:
@@ -95,7 +96,7 @@ def reason_lines(points: Sequence[CollectedPoint]) -> list[str]:
     return lines
 
 
-def flag_lines(points: Sequence[CollectedPoint]) -> list[str]:
+def flag_lines(points: Sequence[PointResult]) -> list[str]:
     """What changes the meaning of runs, as their nodes noted it, with whom it concerns."""
     found: dict[str, list[str]] = defaultdict(list)
     for point in points:
@@ -109,12 +110,10 @@ def flag_lines(points: Sequence[CollectedPoint]) -> list[str]:
     return lines if more <= 0 else [*lines[:_MOST_REASONS], f"... and {more} more"]
 
 
-def _columns(
-    points: Sequence[CollectedPoint], width: int
-) -> tuple[dict[str, list[str]], list[str]]:
+def _columns(points: Sequence[PointResult], width: int) -> tuple[dict[str, list[str]], list[str]]:
     """The columns that tell points apart and fit; what the others would say is said in notes."""
     ratios = [screen.ratios(point.record) if point.record else ("", "") for point in points]
-    columns = {
+    columns: dict[str, list[str]] = {
         "point": [point.point_id for point in points],
         "job": [point.job_id or "" for point in points],
         "what": [screen.harmless(point.label) for point in points],

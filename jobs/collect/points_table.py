@@ -14,7 +14,7 @@ from typing import Any
 from jobs.collect.gate_use import nearest
 from jobs.perf import is_emulated
 from jobs.record import DIRECTIONS, THROTTLING, ArmBenchmark, Record, Speedup, Timing, Validation
-from jobs.status.results import CollectedPoint
+from jobs.status.point_result import PointResult
 from jobs.text import join_sentences
 
 Value = str | int | float | bool | None
@@ -138,7 +138,7 @@ COLUMNS: dict[str, type] = (
 """Every column and its type, in the order of the files."""
 
 
-def row(point: CollectedPoint) -> dict[str, Value]:
+def row(point: PointResult) -> dict[str, Value]:
     """The flat row of one point.
 
     Args:
@@ -164,7 +164,7 @@ def row(point: CollectedPoint) -> dict[str, Value]:
         "asked_hash": asked_hash(point.config),
         "command": point.command,
     }
-    values |= {name: point.asked(key) for name, (key, _) in _ASKED.items()}
+    values |= {name: point.setting(key) for name, (key, _) in _ASKED.items()}
     if record is not None:
         values |= _of_record(record)
     return {name: _fitting(values[name], kind) for name, kind in COLUMNS.items()}

@@ -18,10 +18,12 @@ from jobs.record import (
     Outcome,
     Record,
     Speedup,
+    State,
     Timing,
     config_value,
 )
-from jobs.status.results import CollectedPoint, Collection
+from jobs.status.collection import Collection
+from jobs.status.point_result import PointResult
 from jobs.validation import first_problem
 
 NOTE = "published, not measured here"
@@ -84,7 +86,7 @@ def load_published(path: Path) -> Collection:
     return Collection(held.name, [_point(row, held.statistic) for row in held.rows])
 
 
-def _point(row: PublishedRow, statistic: str) -> CollectedPoint:
+def _point(row: PublishedRow, statistic: str) -> PointResult:
     batch, seq_len = (config_value(row.asked, f"shape.{key}") for key in ("batch", "seq_len"))
     tokens = batch * seq_len if isinstance(batch, int) and isinstance(seq_len, int) else 0
     recipe = config_value(row.asked, "recipe.name") or "recipe"
@@ -117,11 +119,11 @@ def _point(row: PublishedRow, statistic: str) -> CollectedPoint:
         reason=NOTE,
         command=row.source,
     )
-    return CollectedPoint(
+    return PointResult(
         point_id=row.name,
         sweep_id="published",
         config=row.asked,
-        state=Outcome.PASSED.value,
+        state=State.PASSED,
         reason=NOTE,
         record=record,
         command=row.source,

@@ -14,8 +14,9 @@ from jobs.collect.store import write_if_changed
 from jobs.errors import UsageError
 from jobs.files import MAX_TABLE_BYTES, read_bounded
 from jobs.record import Record, to_json
-from jobs.status.results import CollectedPoint, Collection, Quote
-from jobs.sweeps.reading import Problem
+from jobs.status.collection import Collection
+from jobs.status.point_result import PointResult
+from jobs.sweeps.problem import Problem
 from jobs.text import pluralize
 from jobs.validation import first_problem
 
@@ -45,7 +46,7 @@ def load_records(path: Path) -> Collection:
         lines = read_bounded(path, MAX_TABLE_BYTES).splitlines()
     except OSError as error:
         raise UsageError(f"file must be readable, got {path}: {error.strerror}") from error
-    points: dict[str, CollectedPoint] = {}
+    points: dict[str, PointResult] = {}
     problems = []
     for number, line in enumerate(lines, start=1):
         try:
@@ -54,7 +55,7 @@ def load_records(path: Path) -> Collection:
             first = first_problem(error)
             problems.append(Problem(f"{path.name}:{number}", f"is no record: {first}"))
             continue
-        points[name or f"line {number}"] = _point(record, path.stem)
+        points[name or f"line {number}"] = PointResult.of_record(record, path.stem)
     if not points:
         raise UsageError(
             f"file must hold records, one a line, got {path}: {pluralize(len(lines), 'line')}"
@@ -83,7 +84,7 @@ def gather_records(path: Path, results_dir: Path) -> Collection:
     return dataclasses.replace(loaded, points=points, folder=folder)
 
 
-def _written(loaded: Collection, folder: Path) -> Iterator[CollectedPoint]:
+def _written(loaded: Collection, folder: Path) -> Iterator[PointResult]:
     for number, point in enumerate(loaded.points, start=1):
         assert point.record is not None
         words = re.sub(r"[^A-Za-z0-9]+", "-", point.point_id)[:60].strip("-")
@@ -97,20 +98,3 @@ def _entry(line: bytes) -> tuple[str, Record]:
     if isinstance(held, dict) and "record" in held:
         return str(held.get("name") or ""), Record.model_validate(held["record"])
     return "", Record.model_validate(held)
-
-
-def _point(record: Record, name: str) -> CollectedPoint:
-    return CollectedPoint(
-        point_id=record.identity.point_id,
-        sweep_id=record.identity.sweep_id or name,
-        config=record.config,
-        state=record.outcome.value,
-        cause=record.cause.value if record.cause else None,
-        reason=record.reason,
-        evidence=[Quote(piece.lines, piece.file) for piece in record.evidence],
-        job_id=record.identity.job_id,
-        attempt=record.identity.attempt,
-        attempts=1,
-        record=record,
-        command=record.command,
-    )

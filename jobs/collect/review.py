@@ -7,14 +7,9 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 
 from jobs.perf import perf_lines
-from jobs.record import Record
-from jobs.status.results import (
-    OUTCOMES,
-    STATES,
-    CollectedPoint,
-    Collection,
-    emulated_note,
-)
+from jobs.record import Record, State
+from jobs.status.collection import Collection
+from jobs.status.point_result import PointResult, emulated_note
 from jobs.text import plain_text, pluralize
 
 MAX_CHARS = 60_000
@@ -32,10 +27,10 @@ def review_text(collection: Collection) -> str:
         collection: Any collection.
 
     Returns:
-        Text of at most MAX_CHARS characters; what does not fit is counted.
+        Text of at most MAX_CHARS characters; what does not fit is pluralize.
     """
     blocks = [f"### {collection.name}: {result_text(collection)}"]
-    groups: dict[tuple[str, ...], list[CollectedPoint]] = defaultdict(list)
+    groups: dict[tuple[str, ...], list[PointResult]] = defaultdict(list)
     for point in collection.points:
         groups[_environment(point)].append(point)
     for environment, points in groups.items():
@@ -48,11 +43,11 @@ def review_text(collection: Collection) -> str:
 def result_text(collection: Collection) -> str:
     """Every outcome and state that occurs, with its count, and what was planned."""
     totals = collection.totals
-    named = [f"{totals[name]} {name}" for name in OUTCOMES + STATES if totals[name]]
+    named = [f"{totals[name]} {name}" for name in State if totals[name]]
     return f"{', '.join(named) or 'nothing'} of {totals['planned']} planned"
 
 
-def _environment(point: CollectedPoint) -> tuple[str, ...]:
+def _environment(point: PointResult) -> tuple[str, ...]:
     if point.record is None:
         return ()
     found = point.record.environment
@@ -77,7 +72,7 @@ def _cudnn(of_te: str | None, of_torch: str | None) -> str:
     return of_te or of_torch or "none"
 
 
-def _facts(environment: tuple[str, ...], points: list[CollectedPoint]) -> str:
+def _facts(environment: tuple[str, ...], points: list[PointResult]) -> str:
     names = (
         "GPU",
         "CUDA capability",
@@ -105,7 +100,7 @@ def _facts(environment: tuple[str, ...], points: list[CollectedPoint]) -> str:
     return "\n".join(lines)
 
 
-def _times(points: list[CollectedPoint]) -> list[str]:
+def _times(points: list[PointResult]) -> list[str]:
     shown = [
         [point.label, *lines, *_notes(point.record)]
         for point in points
@@ -125,7 +120,7 @@ def _notes(record: Record) -> list[str]:
     return [f"  Note: {' '.join(plain_text(note).split())}" for note in notes]
 
 
-def _unhappy(points: list[CollectedPoint]) -> list[str]:
+def _unhappy(points: list[PointResult]) -> list[str]:
     others = [point for point in points if point.state != "PASSED"]
     if not others:
         return []

@@ -12,15 +12,17 @@ from pydantic import TypeAdapter
 from jobs.errors import RecordError
 from jobs.files import MAX_TABLE_BYTES, is_outside, read_bounded, read_json, write_atomic
 from jobs.record import read_record
-from jobs.status.results import CollectedPoint, Collection
+from jobs.status.collection import Collection
+from jobs.status.point_result import PointResult
 from jobs.sweeps.ledger import SweepInfo
-from jobs.sweeps.reading import Problem, check_owner
+from jobs.sweeps.problem import Problem
+from jobs.sweeps.reading import check_owner
 from jobs.validation import first_problem
 
 STORE_NAME = "collection.json"
 SCHEMA_VERSION = 1
 
-_POINTS = TypeAdapter(list[CollectedPoint])
+_POINTS = TypeAdapter(list[PointResult])
 _PROBLEMS = TypeAdapter(list[Problem])
 _NAMES = TypeAdapter(list[str])
 _SWEEPS = TypeAdapter(dict[str, dict[str, Any]])
@@ -49,7 +51,7 @@ def save_collection(collection: Collection) -> None:
     write_if_changed(collection.folder / STORE_NAME, text)
 
 
-def _bare(point: CollectedPoint) -> dict[str, Any]:
+def _bare(point: PointResult) -> dict[str, Any]:
     """The point without its record; by hand, for `asdict` copies the whole configuration."""
     bare = {key: value for key, value in vars(point).items() if key not in ("record", "apart")}
     return bare | {"evidence": [vars(quote) for quote in point.evidence]}

@@ -16,7 +16,8 @@ from jobs.compare.repeats import repeats
 from jobs.errors import RecordError, UsageError
 from jobs.files import private_files
 from jobs.record import Record, to_json
-from jobs.status.results import CollectedPoint, Collection
+from jobs.status.collection import Collection
+from jobs.status.point_result import PointResult
 
 FOLDER = "baselines"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
@@ -104,15 +105,15 @@ def save_baseline(
     )
 
 
-def _runs(points: Sequence[CollectedPoint]) -> dict[tuple[str, str], list[CollectedPoint]]:
+def _runs(points: Sequence[PointResult]) -> dict[tuple[str, str], list[PointResult]]:
     """For each GPU and thing asked the newest point, and before it the runs that count with it."""
-    found: dict[tuple[str, str], list[CollectedPoint]] = {}
+    found: dict[tuple[str, str], list[PointResult]] = {}
     for point in sorted(points, key=_moment):
         found.setdefault(_key(point), []).append(point)
     return {key: [*repeats(older, newest), newest] for key, (*older, newest) in found.items()}
 
 
-def _records(points: Sequence[CollectedPoint]) -> list[Record | None]:
+def _records(points: Sequence[PointResult]) -> list[Record | None]:
     return [point.record for point in points]
 
 
@@ -155,17 +156,17 @@ def baseline_names(results_dir: Path) -> list[str]:
     return sorted(name for name in found if _NAME.fullmatch(name))
 
 
-def _is_good(point: CollectedPoint) -> bool:
+def _is_good(point: PointResult) -> bool:
     return point.state == "PASSED" and point.record is not None and not point.partial
 
 
-def _left_out(point: CollectedPoint) -> str:
+def _left_out(point: PointResult) -> str:
     if point.partial:
         return "published elsewhere"
     return point.state if point.state != "PASSED" else "without a record"
 
 
-def _moment(point: CollectedPoint) -> str:
+def _moment(point: PointResult) -> str:
     return (point.record.finished_at or "") if point.record else ""
 
 
@@ -175,18 +176,18 @@ def coverage(baseline: Collection) -> dict[tuple[str, str], int]:
     return dict(sorted(Counter(keys).items()))
 
 
-def _shape(point: CollectedPoint) -> str:
+def _shape(point: PointResult) -> str:
     """What a point ran; a probe is asked with a shape that it does not run."""
-    if point.asked("job") == "probe":
+    if point.setting("job") == "probe":
         return "probe"
-    return str(point.asked("shape.name") or "unknown")
+    return str(point.setting("shape.name") or "unknown")
 
 
-def _key(point: CollectedPoint) -> tuple[str, str]:
+def _key(point: PointResult) -> tuple[str, str]:
     return gpu_of(point) or "", asked_key(point.config)
 
 
-def _stored(point: CollectedPoint, number: int, folder: Path) -> CollectedPoint:
+def _stored(point: PointResult, number: int, folder: Path) -> PointResult:
     """The point with its record beside the baseline; its logs stay where they are."""
     assert point.record is not None
     gpu = re.sub(r"[^A-Za-z0-9]+", "-", gpu_of(point) or "no-GPU").strip("-")

@@ -14,8 +14,9 @@ from jobs.compare.repeats import at_one_clock, pooled_metrics
 from jobs.compare.sides import Side, of_other_gpus, side_of
 from jobs.compare.verdict import REGRESSIONS, Judged, Verdict, judge_metric
 from jobs.errors import UsageError
-from jobs.record import DIRECTIONS, INFRASTRUCTURE_CAUSES, Cause
-from jobs.status.results import STATES, CollectedPoint, Collection, named
+from jobs.record import DIRECTIONS, INFRASTRUCTURE_CAUSES, Cause, State
+from jobs.status.collection import Collection
+from jobs.status.point_result import PointResult, named
 from jobs.sweeps.labels import without
 
 THRESHOLD = 0.02
@@ -240,7 +241,7 @@ def _check_words(collections: Sequence[Collection], rules: Rules) -> None:
             )
 
 
-def _tensors(points: Sequence[CollectedPoint]) -> set[str]:
+def _tensors(points: Sequence[PointResult]) -> set[str]:
     validations = [point.record.validation for point in points if point.record]
     return {error.tensor for one in validations if one for error in one.tensors}
 
@@ -271,9 +272,7 @@ def _compare(
     )
 
 
-def _outcome(
-    first: CollectedPoint, second: CollectedPoint, judged: list[Judged]
-) -> tuple[str, Verdict]:
+def _outcome(first: PointResult, second: PointResult, judged: list[Judged]) -> tuple[str, Verdict]:
     """What the two outcomes add to the verdicts on numbers, and the gravest of all."""
     verdicts = {one.verdict for one in judged}
     words = f"{state_text(first)} before, {state_text(second)} now"
@@ -285,19 +284,19 @@ def _outcome(
         if first.state in ("FAILED", "ERROR"):
             return words, _gravest(verdicts | {Verdict.UNCLEAR})
         return words, Verdict.WORSE
-    if second.state == "UNSUPPORTED" or second.state in STATES:
+    if second.state is State.UNSUPPORTED or not second.state.finished:
         return words, Verdict.UNCLEAR
     if first.state != "PASSED":
         fixed = Verdict.BETTER if first.state in ("FAILED", "ERROR") else Verdict.UNCLEAR
         return words, _gravest(verdicts | {fixed})
-    if first.asked("job") == second.asked("job") == "probe":
+    if first.setting("job") == second.setting("job") == "probe":
         return "", Verdict.SAME  # what a fingerprint shows stands among the differences
     if not judged:
         return "nothing to compare: neither times nor errors", Verdict.UNCLEAR
     return "", _gravest(verdicts)
 
 
-def state_text(point: CollectedPoint) -> str:
+def state_text(point: PointResult) -> str:
     """A point's state, and of an ERROR its cause."""
     return f"{point.state} {point.cause}" if point.cause else point.state
 

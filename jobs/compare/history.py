@@ -23,7 +23,8 @@ from jobs.compare.provenance import Difference, differences
 from jobs.compare.statistics import BETWEEN_RUNS, Sample, ratio
 from jobs.compare.verdict import CONFIDENCE, Verdict
 from jobs.record import Record
-from jobs.status.results import CollectedPoint, Collection, named
+from jobs.status.collection import Collection
+from jobs.status.point_result import PointResult, named
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ class Seen:
 
     collection: str
     when: str
-    point: CollectedPoint
+    point: PointResult
     metric: Metric
 
     @property

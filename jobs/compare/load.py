@@ -11,7 +11,7 @@ from jobs.collect.store import STORE_NAME, load_collection
 from jobs.compare.baseline import FOLDER as BASELINES
 from jobs.compare.baseline import load_baseline
 from jobs.errors import RecordError, UsageError
-from jobs.status.results import Collection
+from jobs.status.collection import Collection
 from jobs.status.scheduler_query import AskStates
 
 BASELINE_PREFIX = "baseline/"

@@ -10,7 +10,7 @@ from typing import Any
 from conf.plain import from_plain, to_plain
 from conf.schema import Point
 from jobs.compare.repeats import repeats
-from jobs.status.results import CollectedPoint
+from jobs.status.point_result import PointResult
 from jobs.sweeps.labels import flat, without
 
 _SAME_INPUTS = ("name", "rope_kernel")  # how it is computed, not on what
@@ -30,10 +30,10 @@ class Pair:
         after: Earlier runs of the second that count with it.
     """
 
-    first: CollectedPoint
-    second: CollectedPoint
-    before: tuple[CollectedPoint, ...] = ()
-    after: tuple[CollectedPoint, ...] = ()
+    first: PointResult
+    second: PointResult
+    before: tuple[PointResult, ...] = ()
+    after: tuple[PointResult, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Unmatched:
         keys: In what the nearest point of the other side was asked differently, if these are few.
     """
 
-    point: CollectedPoint
+    point: PointResult
     why: str
     keys: tuple[str, ...] = ()
 
@@ -62,8 +62,8 @@ class Matched:
 
 
 def match(
-    first: Sequence[CollectedPoint],
-    second: Sequence[CollectedPoint],
+    first: Sequence[PointResult],
+    second: Sequence[PointResult],
     ignore: Sequence[str] = (),
     *,
     across_gpus: bool = False,
@@ -81,7 +81,7 @@ def match(
     """
     if across_gpus:
         ignore = [*ignore, "gpu"]
-    runs: dict[int, list[CollectedPoint]] = {}
+    runs: dict[int, list[PointResult]] = {}
     mine, others = _newest(first, ignore, runs), _newest(second, ignore, runs)
     held = [point for found in mine.values() for point in found.values()]
     pairs: list[Pair] = []
@@ -113,7 +113,7 @@ def match(
     )
 
 
-def gpu_of(point: CollectedPoint) -> str | None:
+def gpu_of(point: PointResult) -> str | None:
     """The GPU that a point ran on, in the driver's words; None where it ran on none."""
     return point.record.environment.gpu_name if point.record else None
 
@@ -140,7 +140,7 @@ def known_keys(config: dict[str, Any]) -> set[str]:
     return keys | {key.rpartition(".")[0] for key in keys if "." in key}
 
 
-def other_inputs(first: CollectedPoint, second: CollectedPoint) -> str:
+def other_inputs(first: PointResult, second: PointResult) -> str:
     """What gave two points other inputs and weights; empty where these were the same."""
     before, after = _complete(first.config).get("shape"), _complete(second.config).get("shape")
     if not isinstance(before, dict) or not isinstance(after, dict):
@@ -161,15 +161,15 @@ def _complete(config: dict[str, Any]) -> dict[str, Any]:
 
 
 def _newest(
-    points: Sequence[CollectedPoint],
+    points: Sequence[PointResult],
     ignore: Sequence[str],
-    runs: dict[int, list[CollectedPoint]],
-) -> dict[str, dict[str | None, CollectedPoint]]:
+    runs: dict[int, list[PointResult]],
+) -> dict[str, dict[str | None, PointResult]]:
     """One point for each thing asked and each GPU that ran it: the newest with a record.
 
     `runs` is told which earlier ones count together with it, by the point's identity.
     """
-    found: dict[str, dict[str | None, list[CollectedPoint]]] = {}
+    found: dict[str, dict[str | None, list[PointResult]]] = {}
     last: dict[str, str | None] = {}
     for point in sorted(points, key=_moment):
         # A point whose plan is lost was asked for something that nobody knows.
@@ -186,14 +186,14 @@ def _newest(
     return {key: {gpu: one[-1] for gpu, one in same.items()} for key, same in found.items()}
 
 
-def _of_gpu(same: dict[str | None, CollectedPoint], gpu: str | None) -> CollectedPoint | None:
+def _of_gpu(same: dict[str | None, PointResult], gpu: str | None) -> PointResult | None:
     """The point of the same GPU; any, where it is not known where one of the two ran."""
     if gpu is None or gpu in same:
         return same.get(gpu) or next(reversed(same.values()), None)
     return same.get(None)
 
 
-def _other_gpus(points: Sequence[CollectedPoint], point: CollectedPoint) -> str:
+def _other_gpus(points: Sequence[PointResult], point: PointResult) -> str:
     """Why none of these may be compared with the point: all ran on another GPU."""
     gpus = list(dict.fromkeys(gpu_of(one) for one in points))
     if not gpus or gpu_of(point) in (None, *gpus) or None in gpus:
@@ -202,14 +202,14 @@ def _other_gpus(points: Sequence[CollectedPoint], point: CollectedPoint) -> str:
     return f"ran on another GPU: {names} and {gpu_of(point)}; compare.across_gpus=true allows it"
 
 
-def _moment(point: CollectedPoint) -> tuple[bool, str]:
+def _moment(point: PointResult) -> tuple[bool, str]:
     record = point.record
     return record is not None, (record.finished_at or "") if record else ""
 
 
 def _partner(
-    point: CollectedPoint, others: Sequence[CollectedPoint], ignore: Sequence[str]
-) -> CollectedPoint | None:
+    point: PointResult, others: Sequence[PointResult], ignore: Sequence[str]
+) -> PointResult | None:
     """For figures that say only part of what was asked: a point that agrees in all they say."""
     agreeing = []
     for other in others:
@@ -225,8 +225,8 @@ def _partner(
 
 
 def _unmatched(
-    points: Sequence[CollectedPoint],
-    others: Sequence[CollectedPoint],
+    points: Sequence[PointResult],
+    others: Sequence[PointResult],
     apart: dict[int, str],
     ignore: Sequence[str],
 ) -> list[Unmatched]:
@@ -246,8 +246,8 @@ def _unmatched(
 
 
 def _differing(
-    point: CollectedPoint,
-    asked: Sequence[tuple[CollectedPoint, dict[str, str]]],
+    point: PointResult,
+    asked: Sequence[tuple[PointResult, dict[str, str]]],
     ignore: Sequence[str],
 ) -> tuple[str, tuple[str, ...]]:
     """In what the nearest point of the other side was asked differently; keys only if few."""
@@ -270,12 +270,12 @@ def _differing(
     return f"the nearest on the other side differs in {shown}{more}", few
 
 
-def _leaves(point: CollectedPoint, ignore: Sequence[str]) -> dict[str, str]:
+def _leaves(point: PointResult, ignore: Sequence[str]) -> dict[str, str]:
     return {key: str(value) for key, value in flat(without(_complete(point.config), ignore))}
 
 
-def _is_akin(point: CollectedPoint, other: CollectedPoint) -> bool:
+def _is_akin(point: PointResult, other: PointResult) -> bool:
     """Whether both are of one GPU or one shape."""
-    gpus = [gpu_of(one) or one.asked("gpu") for one in (point, other)]
+    gpus = [gpu_of(one) or one.setting("gpu") for one in (point, other)]
     shapes = [_complete(one.config).get("shape") for one in (point, other)]
     return gpus[0] == gpus[1] or shapes[0] == shapes[1]

@@ -13,7 +13,7 @@ from statistics import fmean, stdev
 from jobs.compare.metrics import Metric, metrics
 from jobs.compare.statistics import BETWEEN_RUNS, Sample
 from jobs.record import Record
-from jobs.status.results import CollectedPoint
+from jobs.status.point_result import PointResult
 
 _SAME_CLOCK = 0.015
 _CLOCK_ERRORS = 3.0
@@ -23,7 +23,7 @@ _SOFTWARE = (
 )
 
 
-def repeats(older: Sequence[CollectedPoint], newest: CollectedPoint) -> list[CollectedPoint]:
+def repeats(older: Sequence[PointResult], newest: PointResult) -> list[PointResult]:
     """Earlier runs that may stand beside the newest one.
 
     Args:
@@ -131,7 +131,7 @@ def _is_alike(one: Metric, other: Metric) -> bool:
     return not one.assumed and not other.assumed and speeds[0] is speeds[1]
 
 
-def _is_timed(point: CollectedPoint) -> bool:
+def _is_timed(point: PointResult) -> bool:
     timed = point.record is not None and point.record.benchmark is not None
     return timed and point.state == "PASSED" and not point.partial
 
@@ -141,7 +141,7 @@ def _software(record: Record) -> tuple[object, ...]:
     return (*facts, sorted(record.capability.attention_backend.items()))
 
 
-def _moment(point: CollectedPoint) -> tuple[object, ...]:
+def _moment(point: PointResult) -> tuple[object, ...]:
     """Which run a point is of: a record that was gathered twice is one run."""
     record = point.record
     if record is None:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from jobs.compare.match import Unmatched, gpu_of
-from jobs.status.results import CollectedPoint, Collection
+from jobs.status.collection import Collection
+from jobs.status.point_result import PointResult
 
 _ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth")
 
@@ -52,7 +53,7 @@ def side_of(collection: Collection, place: int) -> Side:
 
 
 def of_other_gpus(
-    unmatched: Sequence[Unmatched], others: Sequence[CollectedPoint]
+    unmatched: Sequence[Unmatched], others: Sequence[PointResult]
 ) -> tuple[list[Unmatched], tuple[str, ...]]:
     """Parts a baseline's points without a partner by whether the other side ran on their GPU.
 
@@ -68,13 +69,13 @@ def of_other_gpus(
     """
     ran = {gpu_of(point) for point in others} - {None}
     # Where a point has run is not known before it has: it counts as what was asked for.
-    asked = {point.asked("gpu.name") for point in others if gpu_of(point) is None}
+    asked = {point.setting("gpu.name") for point in others if gpu_of(point) is None}
     if None in asked:
         return list(unmatched), ()
 
-    def concerns(point: CollectedPoint) -> bool:
-        return gpu_of(point) in ran or point.asked("gpu.name") in asked
+    def concerns(point: PointResult) -> bool:
+        return gpu_of(point) in ran or point.setting("gpu.name") in asked
 
     rest = [one.point for one in unmatched if not concerns(one.point)]
-    gpus = dict.fromkeys(gpu_of(point) or str(point.asked("gpu.name")) for point in rest)
+    gpus = dict.fromkeys(gpu_of(point) or str(point.setting("gpu.name")) for point in rest)
     return [one for one in unmatched if concerns(one.point)], tuple(gpus)

@@ -19,7 +19,7 @@ from jobs.report.figures import (
     new_figure,
 )
 from jobs.report.series import finite
-from jobs.status.results import CollectedPoint
+from jobs.status.point_result import PointResult
 from jobs.text import plain_text, pluralize
 
 _MOST_TENSORS = 36
@@ -31,12 +31,12 @@ _NODE_PANELS = (
 )
 
 
-def accuracy_plot(points: Iterable[CollectedPoint], folder: Path) -> Plot | None:
+def accuracy_plot(points: Iterable[PointResult], folder: Path) -> Plot | None:
     """Every gated tensor of every point against its gate; None where nothing is gated."""
     marks: dict[str, list[tuple[float, str, bool]]] = {}
     for point in points:
         validation = point.record.validation if point.record else None
-        recipe = str(point.asked("recipe.name") or "unknown")
+        recipe = str(point.setting("recipe.name") or "unknown")
         for use in gate_uses(validation) if validation else []:
             shown = max(-35.0, min(135.0, 100 * use.position))
             arm = recipe if use.error.arm == "recipe" else "bf16"
@@ -86,7 +86,7 @@ def accuracy_plot(points: Iterable[CollectedPoint], folder: Path) -> Plot | None
     return finish(figure, "accuracy", "Accuracy against the gates", caption, folder)
 
 
-def nodes_plot(points: Iterable[CollectedPoint], folder: Path) -> Plot | None:
+def nodes_plot(points: Iterable[PointResult], folder: Path) -> Plot | None:
     """Clock, power and temperature while points ran, by node; None where nothing was seen."""
     seen: dict[str, list[tuple[list[float | None], bool]]] = {}
     for point in points:

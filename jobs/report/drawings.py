@@ -17,7 +17,7 @@ from jobs.report.plots import (
 )
 from jobs.report.series import Group, aside, groups, merged, untimed
 from jobs.report.text import by_reason
-from jobs.status.results import Collection
+from jobs.status.collection import Collection
 from jobs.text import pluralize
 
 _MOST_DRAWINGS = 16

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from jobs.collect.points_table import Value, median
 from jobs.report import text as show
-from jobs.status.results import CollectedPoint
+from jobs.status.point_result import PointResult
 
 NODE_COLUMNS = {
     "SM clock (MHz)": "sm_clock_mhz_during",
@@ -110,7 +110,7 @@ def node_table(rows: Sequence[dict[str, Value]]) -> tuple[list[str], list[NodeRo
 
 
 def provenance_rows(
-    points: Sequence[CollectedPoint], rows: Sequence[dict[str, Value]]
+    points: Sequence[PointResult], rows: Sequence[dict[str, Value]]
 ) -> list[ProvenanceRow]:
     """What the points ran on.
 
@@ -131,7 +131,7 @@ def provenance_rows(
     return found + _variables(points)
 
 
-def _variables(points: Sequence[CollectedPoint]) -> list[ProvenanceRow]:
+def _variables(points: Sequence[PointResult]) -> list[ProvenanceRow]:
     """The variables that libraries read; SLURM's own differ from job to job by nature."""
     seen: dict[str, Counter[str]] = defaultdict(Counter)
     ran = [point.record.environment.variables for point in points if point.record]

@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from jobs.files import is_outside
+from jobs.status.collection import Collection
 from jobs.status.log_search import excerpt
-from jobs.status.results import CollectedPoint, Collection
+from jobs.status.point_result import PointResult
 from jobs.text import plain_text
 
 ORDER = ("FAILED", "ERROR", "UNSUPPORTED", "REQUEUED", "RUNNING", "PENDING", "PLANNED")
@@ -49,7 +50,7 @@ class Failure:
         differs: Whether the others' evidence tells other ids and times.
     """
 
-    points: list[CollectedPoint]
+    points: list[PointResult]
     evidence: list[Excerpt]
     logs: list[Excerpt]
     differs: bool = False
@@ -129,26 +130,26 @@ def _lines(pieces: list[Excerpt]) -> list[str]:
     return [piece.lines for piece in pieces]
 
 
-def _bare(text: str, point: CollectedPoint) -> str:
+def _bare(text: str, point: PointResult) -> str:
     """A text without what names one point, one job or one moment."""
     for name in (point.point_id, point.job_id):
         text = re.sub(rf"(?<!\w){re.escape(name)}(?!\d|_\d)", "#", text) if name else text
     return _OWN.sub(lambda match: f"{match['kept'] or ''}#", text)
 
 
-def _sameness(point: CollectedPoint) -> str:
+def _sameness(point: PointResult) -> str:
     """The reason without the numbers in it, which differ between points of one trouble."""
     return re.sub(r"\d+(?:\.\d+)?(?:e[+-]?\d+)?", "#", _reason(point))
 
 
-def _reason(point: CollectedPoint) -> str:
+def _reason(point: PointResult) -> str:
     if point.reason:
         return plain_text(point.reason)
     lines = [line for quote in point.evidence for line in quote.lines]
     return plain_text(lines[-1]) if lines else "no reason was given"
 
 
-def _evidence(point: CollectedPoint) -> list[Excerpt]:
+def _evidence(point: PointResult) -> list[Excerpt]:
     return [
         Excerpt(quote.file or "", _shown(quote.lines[-_EXCERPT_LINES:]))
         for quote in point.evidence
@@ -156,7 +157,7 @@ def _evidence(point: CollectedPoint) -> list[Excerpt]:
     ]
 
 
-def _logs(point: CollectedPoint, folder: Path | None) -> list[Excerpt]:
+def _logs(point: PointResult, folder: Path | None) -> list[Excerpt]:
     if folder is None:
         return []
     found = []

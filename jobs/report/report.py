@@ -8,6 +8,7 @@ from typing import Any
 
 from jobs.collect.points_table import Value, row
 from jobs.collect.store import write_if_changed
+from jobs.record import State
 from jobs.report import text as show
 from jobs.report.drawings import Plots, draw
 from jobs.report.environment import node_table, provenance_rows
@@ -15,7 +16,8 @@ from jobs.report.failures import failure_groups
 from jobs.report.page import render_page
 from jobs.report.series import Group, finite, groups
 from jobs.report.tables import edge_rows, point_table
-from jobs.status.results import OUTCOMES, STATES, Collection, emulated_note
+from jobs.status.collection import Collection
+from jobs.status.point_result import emulated_note
 from jobs.text import plain_text, pluralize
 
 REPORT_NAME = "report.html"
@@ -79,7 +81,7 @@ def render(collection: Collection, plots: Plots) -> str:
         "report.html.j2",
         collection=collection,
         totals=collection.totals,
-        states=[name for name in OUTCOMES + STATES if collection.totals[name]],
+        states=[name for name in State if collection.totals[name]],
         marks=_MARKS,
         facts=_facts(collection, groups(collection.points)),
         subtitle=_subtitle(collection, rows),

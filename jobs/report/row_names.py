@@ -7,13 +7,13 @@ from collections import Counter
 from collections.abc import Sequence
 
 from jobs.collect.points_table import Value
-from jobs.status.results import CollectedPoint
+from jobs.status.point_result import PointResult
 
 Rows = Sequence[dict[str, Value]]
 _TOLD = ("seq_len", "recipe", "gpu")
 
 
-def row_names(points: Sequence[CollectedPoint], rows: Rows) -> list[str]:
+def row_names(points: Sequence[PointResult], rows: Rows) -> list[str]:
     """Names that tell the points of one report apart.
 
     Args:
@@ -39,12 +39,12 @@ def row_names(points: Sequence[CollectedPoint], rows: Rows) -> list[str]:
     return names
 
 
-def row_order(points: Sequence[CollectedPoint], rows: Rows) -> list[int]:
+def row_order(points: Sequence[PointResult], rows: Rows) -> list[int]:
     """Places of the points by shape, length and recipe; then probes, then what has no plan."""
     return sorted(range(len(rows)), key=lambda place: _key(points[place], rows[place]))
 
 
-def _key(point: CollectedPoint, row: dict[str, Value]) -> tuple[int, str, float, str, float, str]:
+def _key(point: PointResult, row: dict[str, Value]) -> tuple[int, str, float, str, float, str]:
     rest = _by_number(f"{row['gpu']} {point.apart}")
     if row["job"] == "probe" or row["shape"] is None:
         return 1 if row["job"] == "probe" else 2, "", 0, "", 0, rest
@@ -69,7 +69,7 @@ def _probe_name(row: dict[str, Value], many_gpus: bool) -> str:
     return f"probe {row['gpu']}" if many_gpus else "probe"
 
 
-def _name(point: CollectedPoint, row: dict[str, Value], differs: set[str]) -> str:
+def _name(point: PointResult, row: dict[str, Value], differs: set[str]) -> str:
     if row["shape"] is None:
         return point.point_id
     batch = f"b={row['batch']}" if row["batch"] not in (None, 1) else ""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from jobs.collect.points_table import arm_of
 from jobs.record import ArmBenchmark, Speedup, Timing
-from jobs.status.results import STATES, CollectedPoint
+from jobs.status.point_result import PointResult
 from jobs.text import plain_text
 
 _MOST = 1e12
@@ -28,7 +28,7 @@ class Timed:
         speedups: By direction; None where none is claimed.
     """
 
-    point: CollectedPoint
+    point: PointResult
     recipe: str
     seq_len: int
     arms: dict[str, ArmBenchmark]
@@ -91,7 +91,7 @@ class Group:
         return sorted(mine, key=lambda timed: timed.seq_len)
 
 
-def groups(points: Iterable[CollectedPoint]) -> list[Group]:
+def groups(points: Iterable[PointResult]) -> list[Group]:
     """Timed points of real hardware, grouped; the largest group first.
 
     Args:
@@ -109,22 +109,22 @@ def groups(points: Iterable[CollectedPoint]) -> list[Group]:
     return sorted(made, key=lambda group: -len(group.timed))
 
 
-def untimed(points: Iterable[CollectedPoint]) -> list[tuple[CollectedPoint, str]]:
+def untimed(points: Iterable[PointResult]) -> list[tuple[PointResult, str]]:
     """The points that stand in no group, each with the reason; a probe times no layer."""
-    asked = [point for point in points if point.asked("job") != "probe"]
+    asked = [point for point in points if point.setting("job") != "probe"]
     found = [(point, _timed(point)) for point in asked]
     return [(point, why) for point, why in found if isinstance(why, str)]
 
 
-def aside(group: Group) -> list[CollectedPoint]:
+def aside(group: Group) -> list[PointResult]:
     """The points that no line joins: their settings are not those of their recipe's line."""
     joined = {id(timed) for timed in group.lines.timed}
     return [timed.point for timed in group.timed if id(timed) not in joined]
 
 
-def merged(group: Group) -> list[CollectedPoint]:
+def merged(group: Group) -> list[PointResult]:
     """The points of which only the middle one is drawn: they share recipe and length."""
-    found: dict[tuple[str, int], list[CollectedPoint]] = defaultdict(list)
+    found: dict[tuple[str, int], list[PointResult]] = defaultdict(list)
     for timed in group.timed:
         found[timed.recipe, timed.seq_len].append(timed.point)
     return [point for same in found.values() if len(same) > 1 for point in same]
@@ -137,11 +137,11 @@ def finite(*values: float | None) -> bool:
     )
 
 
-def _timed(point: CollectedPoint) -> Timed | str:
+def _timed(point: PointResult) -> Timed | str:
     """The point's figures, or why it has none that may be drawn."""
-    record, length = point.record, point.asked("shape.seq_len")
+    record, length = point.record, point.setting("shape.seq_len")
     if record is None or record.benchmark is None:
-        return "not ended" if point.state in STATES else f"{point.state}, and nothing was timed"
+        return "not ended" if not point.state.finished else f"{point.state}, and nothing was timed"
     if not isinstance(length, int) or length < 1:
         return "no sequence length is known"
     if any(arm.emulated for arm in record.benchmark.arms):
@@ -160,7 +160,7 @@ def _timed(point: CollectedPoint) -> Timed | str:
         "fprop": _claimed(record.benchmark.fprop_speedup),
         "bprop": _claimed(record.benchmark.bprop_speedup),
     }
-    recipe = point.asked("recipe.name")
+    recipe = point.setting("recipe.name")
     return Timed(point, plain_text(str(recipe or "unknown")), length, arms, speedups)
 
 
@@ -170,12 +170,12 @@ def _claimed(speedup: Speedup | None) -> Speedup | None:
     return speedup if finite(speedup.ratio, speedup.low, speedup.high) else None
 
 
-def _gpu(point: CollectedPoint) -> str:
+def _gpu(point: PointResult) -> str:
     name = point.record.environment.gpu_name if point.record else None
-    return plain_text(name or str(point.asked("gpu.name") or "unknown GPU"))
+    return plain_text(name or str(point.setting("gpu.name") or "unknown GPU"))
 
 
-def _shape(point: CollectedPoint) -> str:
-    batch = point.asked("shape.batch")
+def _shape(point: PointResult) -> str:
+    batch = point.setting("shape.batch")
     extra = f" b={batch}" if batch not in (None, 1) else ""
-    return plain_text(f"{point.asked('shape.name') or 'unknown shape'}{extra}")
+    return plain_text(f"{point.setting('shape.name') or 'unknown shape'}{extra}")

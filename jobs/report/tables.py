@@ -10,7 +10,7 @@ from jobs.collect.gate_use import GateUse, gate_uses
 from jobs.collect.points_table import Value
 from jobs.report import text as show
 from jobs.report.row_names import row_names, row_order
-from jobs.status.results import CollectedPoint
+from jobs.status.point_result import PointResult
 
 
 @dataclass(frozen=True)
@@ -58,13 +58,13 @@ POINT_COLUMNS = (
 class PointRow:
     """A row of the table of points."""
 
-    point: CollectedPoint
+    point: PointResult
     cells: list[Cell]
     filters: dict[str, str]
 
 
 def point_table(
-    points: Sequence[CollectedPoint], rows: Sequence[dict[str, Value]]
+    points: Sequence[PointResult], rows: Sequence[dict[str, Value]]
 ) -> tuple[list[Column], list[PointRow]]:
     """The table of points as it is shown.
 
@@ -96,7 +96,7 @@ def _says(rows: Sequence[PointRow], place: int) -> bool:
 
 
 def _point_row(
-    point: CollectedPoint, row: dict[str, Value], name: Cell, seen: dict[str, str]
+    point: PointResult, row: dict[str, Value], name: Cell, seen: dict[str, str]
 ) -> PointRow:
     def of(name: str) -> float | None:
         value = row[name]
@@ -181,7 +181,7 @@ def _edge(use: float | None) -> str:
 class EdgeRow:
     """A tensor, at the point where it comes nearest to its gate or lies farthest outside."""
 
-    point: CollectedPoint
+    point: PointResult
     tensor: str
     quantity: str
     value: str
@@ -193,7 +193,7 @@ class EdgeRow:
     missed: int
 
 
-def edge_rows(points: Sequence[CollectedPoint]) -> list[EdgeRow]:
+def edge_rows(points: Sequence[PointResult]) -> list[EdgeRow]:
     """Every gated tensor at its worst point.
 
     BF16 is told once: where the recipe is BF16 itself, both arms are one and the same.
@@ -204,10 +204,10 @@ def edge_rows(points: Sequence[CollectedPoint]) -> list[EdgeRow]:
     Returns:
         A row for each tensor of each arm and reference, the worst first.
     """
-    found: dict[str, list[tuple[GateUse, CollectedPoint]]] = defaultdict(list)
+    found: dict[str, list[tuple[GateUse, PointResult]]] = defaultdict(list)
     for point in points:
         validation = point.record.validation if point.record else None
-        is_bf16 = point.asked("recipe.name") == "bf16"
+        is_bf16 = point.setting("recipe.name") == "bf16"
         for use in gate_uses(validation) if validation else []:
             if not is_bf16:
                 found[use.name].append((use, point))
@@ -217,7 +217,7 @@ def edge_rows(points: Sequence[CollectedPoint]) -> list[EdgeRow]:
     return [row for _, row in sorted(made, key=lambda pair: -pair[0])]
 
 
-def _edge_row(name: str, uses: list[tuple[GateUse, CollectedPoint]]) -> tuple[float, EdgeRow]:
+def _edge_row(name: str, uses: list[tuple[GateUse, PointResult]]) -> tuple[float, EdgeRow]:
     """The worst of one tensor's uses, and how much of its gate that one uses."""
     use, point = max(uses, key=lambda pair: pair[0].use)
     error = use.error

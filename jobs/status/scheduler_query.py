@@ -20,7 +20,7 @@ from jobs.schedulers.local import has_sbatch
 from jobs.schedulers.slurm import states as scheduler
 from jobs.schedulers.slurm.missing_rows import Seen, without_row
 from jobs.schedulers.slurm.states import LOST, RUNNING, WAITING, Knowledge, TaskState
-from jobs.sweeps.reading import FoundSweep, Task, read_sweep
+from jobs.sweeps.reading import SweepFiles, Task, read_sweep
 
 AskStates = Callable[[list[str]], Knowledge]
 """Asks the scheduler for all of these jobs at once, as `states.ask_states` does."""
@@ -36,7 +36,7 @@ _TASKS = TypeAdapter(dict[str, TaskState])
 
 
 def ask(
-    names: list[str], sweeps: Sequence[FoundSweep], ask_states: AskStates | None, moment: float
+    names: list[str], sweeps: Sequence[SweepFiles], ask_states: AskStates | None, moment: float
 ) -> tuple[dict[str, TaskState], list[str]]:
     """Asks once for all of these tasks.
 
@@ -80,7 +80,7 @@ def _accounting_note(knowledge: Knowledge) -> str:
     return f"sacct does not answer ({said}): ended jobs are known by their files alone"
 
 
-def _began(sweep: FoundSweep) -> set[str]:
+def _began(sweep: SweepFiles) -> set[str]:
     """The tasks that left a file of their own, whatever became of it."""
     found = set(sweep.shell_logs)
     for point_id, attempts in sweep.attempts.items():
@@ -108,7 +108,7 @@ def _keep(root: Path, seen: Seen, states: Mapping[str, TaskState], moment: float
         write_atomic(root / LAST_SEEN, json.dumps({"at": moment, "tasks": plain}) + "\n")
 
 
-def _last_seen(sweeps: Sequence[FoundSweep], moment: float) -> Seen:
+def _last_seen(sweeps: Sequence[SweepFiles], moment: float) -> Seen:
     found: dict[str, TaskState] = {}
     oldest: float | None = None
     for sweep in sweeps:
@@ -129,7 +129,7 @@ def _age(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
 
 
-def read_again(sweep: FoundSweep, states: Mapping[str, TaskState]) -> FoundSweep:
+def read_again(sweep: SweepFiles, states: Mapping[str, TaskState]) -> SweepFiles:
     """A sweep as it is once the scheduler has answered.
 
     A job leaves its records before it ends. What was read before the scheduler was asked may lack
@@ -154,7 +154,7 @@ def read_again(sweep: FoundSweep, states: Mapping[str, TaskState]) -> FoundSweep
     return fresh if fresh.planned.keys() >= sweep.planned.keys() else sweep
 
 
-def open_tasks(sweep: FoundSweep, point_ids: Iterable[str]) -> list[str]:
+def open_tasks(sweep: SweepFiles, point_ids: Iterable[str]) -> list[str]:
     """The tasks to ask a scheduler for: those whose points may not have come to their end.
 
     Args:
@@ -170,7 +170,7 @@ def open_tasks(sweep: FoundSweep, point_ids: Iterable[str]) -> list[str]:
     return list(found)
 
 
-def _job_of(sweep: FoundSweep, point_id: str) -> str:
+def _job_of(sweep: SweepFiles, point_id: str) -> str:
     """The job that a point was submitted in last, as people type it; empty where there is none.
 
     Where the submission was never written down, the job that began the point without a record.
@@ -183,7 +183,7 @@ def _job_of(sweep: FoundSweep, point_id: str) -> str:
     return ""
 
 
-def may_change(sweep: FoundSweep, point_id: str, task: Task | None) -> bool:
+def may_change(sweep: SweepFiles, point_id: str, task: Task | None) -> bool:
     """Whether the scheduler or a log may still have something to say of a point."""
     for attempt in reversed(sweep.attempts.get(point_id, [])):
         if task is not None and attempt.job_folder == task.job_id:

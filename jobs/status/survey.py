@@ -11,18 +11,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from jobs.record import Record
+from jobs.record import Record, State
 from jobs.schedulers.lock import is_submitting
 from jobs.schedulers.slurm.states import TaskState, state_of
+from jobs.status.exit_code import exit_code
 from jobs.status.job_logs import job_logs, logs_of
 from jobs.status.point_history import judge
-from jobs.status.results import STATES, CollectedPoint, outcome_code, plan_damage
+from jobs.status.point_result import PointResult
 from jobs.status.scheduler_query import AskStates, ask, may_change, open_tasks, read_again
 from jobs.sweeps.ledger import PlannedPoint
-from jobs.sweeps.reading import FoundAttempt, FoundSweep, Problem, Task, read_sweep
+from jobs.sweeps.problem import Problem
+from jobs.sweeps.reading import Attempt, SweepFiles, Task, read_sweep
 from jobs.sweeps.selection import Selection
-
-UNDER_WAY = frozenset({"PENDING", "RUNNING", "REQUEUED"})
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Row:
         task: What the scheduler says of its job; None where nobody was asked.
     """
 
-    point: CollectedPoint
+    point: PointResult
     planned: PlannedPoint
     node: str = ""
     elapsed_s: float | None = None
@@ -52,12 +52,12 @@ class Row:
     @property
     def finished(self) -> bool:
         """Whether it has an outcome."""
-        return self.point.state not in STATES
+        return self.point.state.finished
 
     @property
     def under_way(self) -> bool:
         """Whether a job runs it, or will; a point that nobody submitted waits for its user."""
-        return self.point.state in UNDER_WAY
+        return self.point.state.under_way
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Survey:
     """
 
     rows: tuple[Row, ...]
-    sweeps: tuple[FoundSweep, ...]
+    sweeps: tuple[SweepFiles, ...]
     notes: tuple[str, ...] = ()
     sending: bool = False
 
@@ -87,12 +87,14 @@ class Survey:
     @property
     def damage(self) -> list[Problem]:
         """What says that a plan could not be read whole."""
-        return plan_damage(problem for sweep in self.sweeps for problem in sweep.problems)
+        return [one for sweep in self.sweeps for one in sweep.problems if one.of_plan]
 
     def exit_code(self, *, allow_unsupported: bool) -> int:
-        """What `outcome_code` says of its points."""
+        """What `exit_code` says of its points."""
         damaged = bool(self.damage)
-        return outcome_code(self.totals, allow_unsupported=allow_unsupported, damaged=damaged)
+        return exit_code(
+            map(State, self.totals), allow_unsupported=allow_unsupported, damaged=damaged
+        )
 
     @property
     def under_way(self) -> bool:
@@ -115,7 +117,7 @@ def survey(
     Returns:
         A row for each point.
     """
-    sweeps: dict[Path, FoundSweep] = {}
+    sweeps: dict[Path, SweepFiles] = {}
     chosen: dict[Path, dict[str, None]] = {}
     for selection in selections:
         root = selection.folder.resolve()
@@ -138,7 +140,7 @@ def survey(
 
 
 def _row(
-    sweep: FoundSweep,
+    sweep: SweepFiles,
     point_id: str,
     states: Mapping[str, TaskState],
     job_logs_of: dict[Path, list[Path]],
@@ -178,7 +180,7 @@ def _named(record: Record, task: Task | None) -> str:
     return "" if set(nodes) & set("[,") else nodes
 
 
-def _begun(sweep: FoundSweep, point_id: str, task: Task | None) -> FoundAttempt | None:
+def _begun(sweep: SweepFiles, point_id: str, task: Task | None) -> Attempt | None:
     """Its last attempt that began; one of an earlier job says nothing of the job that counts."""
     for attempt in reversed(sweep.attempts.get(point_id, [])):
         if attempt.started and (task is None or attempt.job_folder == task.job_id):

@@ -44,6 +44,8 @@ from jobs.record import Model, Process
 from jobs.validation import first_problem
 
 PLAN_NAME = "plan.jsonl"
+SWEEP_NAME = "sweep.json"
+JOBS_NAME = "jobs.jsonl"
 PLANNED_JOB = "planned"  # the folder of records that the planner itself writes
 _SWEEP_ID = re.compile(r"s-\d{8}-\d{6}-[0-9a-f]{6}")
 _ATTEMPT = re.compile(r"attempt-(\d+)")
@@ -131,17 +133,17 @@ class Ledger:
     @property
     def sweep_json(self) -> Path:
         """What was asked, by whom, from which code."""
-        return self.root / "sweep.json"
+        return self.root / SWEEP_NAME
 
     @property
     def plan_jsonl(self) -> Path:
         """Every point."""
-        return self.root / "plan.jsonl"
+        return self.root / PLAN_NAME
 
     @property
     def jobs_jsonl(self) -> Path:
         """Every submission."""
-        return self.root / "jobs.jsonl"
+        return self.root / JOBS_NAME
 
     def point_file(self, point_id: str) -> Path:
         """What the node is given of a point."""

@@ -28,7 +28,7 @@ from conf.verbs import Places, Run
 from jobs.errors import LedgerError, UsageError
 from jobs.files import readable_like, write_atomic
 from jobs.sweeps.ledger import Ledger, PlannedPoint, Source, SweepInfo, now
-from jobs.sweeps.request import Ask
+from jobs.sweeps.request import PointRequest
 from jobs.sweeps.source import CHECKOUT, source_of
 from mxfp8_attention.capability.refusal import refusal_by_config
 
@@ -55,11 +55,11 @@ class Plan:
         return tuple(point for point in self.points if point.unsupported is not None)
 
 
-def make_plan(asks: Sequence[Ask], source: Source | None = None) -> Plan:
+def make_plan(requests: Sequence[PointRequest], source: Source | None = None) -> Plan:
     """Checks every configuration and makes the points.
 
     Args:
-        asks: What was composed, at least one.
+        requests: What was composed, at least one.
         source: The code; asked from git if not given.
 
     Returns:
@@ -70,23 +70,23 @@ def make_plan(asks: Sequence[Ask], source: Source | None = None) -> Plan:
             each problem, and nothing was started.
     """
     found: dict[str, None] = {}
-    for ask in asks:
-        found.update(dict.fromkeys(problems(ask.config)))
-    found.update(dict.fromkeys([*_mixed(asks), *_place_problems(CHECKOUT)]))
+    for request in requests:
+        found.update(dict.fromkeys(problems(request.config)))
+    found.update(dict.fromkeys([*_mixed(requests), *_place_problems(CHECKOUT)]))
     if found:
         raise UsageError("\n".join(found))
     source = source or source_of()
     points: dict[str, PlannedPoint] = {}
-    for index, ask in enumerate(asks):
-        point = _planned(index, ask, source)
+    for index, request in enumerate(requests):
+        point = _planned(index, request, source)
         twin = points.setdefault(point.point_id, point)
         if twin is not point:
             raise UsageError(_same_point(twin, point))
-    return Plan(tuple(points.values()), asks[0].config, source)
+    return Plan(tuple(points.values()), requests[0].config, source)
 
 
-def _mixed(asks: Sequence[Ask]) -> list[str]:
-    names = sorted({ask.config.cluster.name for ask in asks})
+def _mixed(requests: Sequence[PointRequest]) -> list[str]:
+    names = sorted({request.config.cluster.name for request in requests})
     if len(names) > 1:
         return [f"cluster must be one for the whole sweep, got {', '.join(names)}"]
     return []
@@ -101,16 +101,16 @@ def _place_problems(checkout: Path) -> list[str]:
     return []
 
 
-def _planned(index: int, ask: Ask, source: Source) -> PlannedPoint:
-    plain = to_plain(ask.config)
+def _planned(index: int, request: PointRequest, source: Source) -> PlannedPoint:
+    plain = to_plain(request.config)
     config = {name: plain[name] for name in POINT_FIELDS}
     site = {"cluster": plain["cluster"], "launch": plain["launch"]}
     return PlannedPoint(
-        point_id=point_id(config, ask.config.cluster, source),
+        point_id=point_id(config, request.config.cluster, source),
         index=index,
         config=config,
         site=site,
-        choices=ask.choices,
+        choices=request.choices,
         unsupported=refusal_by_config(from_plain(Point, config)),
     )
 

@@ -19,6 +19,7 @@ from jobs.errors import RecordError
 from jobs.files import MAX_BYTES, MAX_TABLE_BYTES, read_bounded
 from jobs.record import Record, Started, read_record
 from jobs.sweeps.ledger import PLAN_NAME, JobLine, PlannedPoint, SweepInfo
+from jobs.sweeps.problem import Problem
 from jobs.text import parse_int, pluralize
 from jobs.validation import first_problem
 
@@ -28,14 +29,6 @@ LOG_ENDS = ("_log.out", "_log.err")
 SHELL_LOG_END = "_batch.out"
 _ATTEMPT = re.compile(r"attempt-(\d{1,6})")
 _ATTEMPT_FILES = frozenset({"started.json", "record.json", "output.log"})
-
-
-@dataclass(frozen=True)
-class Problem:
-    """A file that could not be used, and why: it is named and counted, the rest goes on."""
-
-    file: str
-    what: str
 
 
 @dataclass(frozen=True)
@@ -50,7 +43,7 @@ class Task:
 
 
 @dataclass(frozen=True)
-class FoundAttempt:
+class Attempt:
     """One attempt's folder and what could be read in it."""
 
     point_id: str
@@ -63,7 +56,7 @@ class FoundAttempt:
 
 
 @dataclass
-class FoundSweep:
+class SweepFiles:
     """What a sweep's folder holds.
 
     Attributes:
@@ -86,7 +79,7 @@ class FoundSweep:
     planned: dict[str, PlannedPoint] = field(default_factory=dict)
     tasks: dict[str, list[Task]] = field(default_factory=dict)
     lines: dict[str, JobLine] = field(default_factory=dict)
-    attempts: dict[str, list[FoundAttempt]] = field(default_factory=dict)
+    attempts: dict[str, list[Attempt]] = field(default_factory=dict)
     job_folders: dict[str, Path] = field(default_factory=dict)
     shell_logs: dict[str, Path] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
@@ -97,7 +90,7 @@ class FoundSweep:
         return self.sweep_id, self.folder.name
 
 
-def read_sweep(folder: Path) -> FoundSweep:
+def read_sweep(folder: Path) -> SweepFiles:
     """Reads everything of one sweep's folder that can be read.
 
     Args:
@@ -106,7 +99,7 @@ def read_sweep(folder: Path) -> FoundSweep:
     Returns:
         What is there; points that only an attempt or `jobs.jsonl` names are planned points too.
     """
-    sweep = FoundSweep(folder.name, folder)
+    sweep = SweepFiles(folder.name, folder)
     _read_info(sweep)
     for planned in _rows(sweep, PLAN_NAME, PlannedPoint):
         if _is_name(planned.point_id):
@@ -130,7 +123,7 @@ def read_sweep(folder: Path) -> FoundSweep:
     return sweep
 
 
-def _read_info(sweep: FoundSweep) -> None:
+def _read_info(sweep: SweepFiles) -> None:
     path = sweep.folder / "sweep.json"
     if not path.exists():
         sweep.problems.append(Problem(path.name, "is missing"))
@@ -147,7 +140,7 @@ def _read_info(sweep: FoundSweep) -> None:
         sweep.sweep_id = sweep.info.sweep_id
 
 
-def _compare_count(sweep: FoundSweep) -> None:
+def _compare_count(sweep: SweepFiles) -> None:
     """Names a plan that lost lines; one whose lines are damaged, or missing, is named already."""
     named = any(problem.file.startswith(PLAN_NAME) for problem in sweep.problems)
     if sweep.info is None or named or len(sweep.planned) == sweep.info.points:
@@ -157,7 +150,7 @@ def _compare_count(sweep: FoundSweep) -> None:
     sweep.problems.append(Problem(PLAN_NAME, what))
 
 
-def _rows(sweep: FoundSweep, name: str, kind: type[Row]) -> Iterator[Row]:
+def _rows(sweep: SweepFiles, name: str, kind: type[Row]) -> Iterator[Row]:
     path = sweep.folder / name
     if not path.exists():
         if kind is PlannedPoint:
@@ -175,7 +168,7 @@ def _rows(sweep: FoundSweep, name: str, kind: type[Row]) -> Iterator[Row]:
             )
 
 
-def _read_folders(sweep: FoundSweep) -> None:
+def _read_folders(sweep: SweepFiles) -> None:
     """Finds attempts and jobs at any depth: a copy may have lost or gained a level."""
     for name, folders, files in os.walk(sweep.folder, onerror=_noted(sweep)):
         folder = Path(name)
@@ -192,7 +185,7 @@ def _read_folders(sweep: FoundSweep) -> None:
             if "record.json" in files:
                 record, damage = _record(sweep, folder / "record.json")
             has_started = "started.json" in files
-            attempt = FoundAttempt(
+            attempt = Attempt(
                 point_folder.name,
                 job_folder.name,
                 int(match[1]),
@@ -210,14 +203,14 @@ def _read_folders(sweep: FoundSweep) -> None:
             sweep.job_folders.setdefault(folder.name, folder)
 
 
-def _is_attempt(sweep: FoundSweep, folder: Path, files: list[str]) -> bool:
+def _is_attempt(sweep: SweepFiles, folder: Path, files: list[str]) -> bool:
     """Whether a folder of an attempt's name is one: of a point, planned or with files of ours."""
     if folder == sweep.folder or folder.parent == sweep.folder:
         return False
     return folder.parent.name in sweep.planned or not _ATTEMPT_FILES.isdisjoint(files)
 
 
-def _noted(sweep: FoundSweep) -> Callable[[OSError], None]:
+def _noted(sweep: SweepFiles) -> Callable[[OSError], None]:
     def note(error: OSError) -> None:
         where = _inside(sweep, Path(error.filename)) if error.filename else "."
         sweep.problems.append(Problem(where, f"cannot be read: {error.strerror}"))
@@ -225,7 +218,7 @@ def _noted(sweep: FoundSweep) -> Callable[[OSError], None]:
     return note
 
 
-def _started(sweep: FoundSweep, path: Path) -> Started | None:
+def _started(sweep: SweepFiles, path: Path) -> Started | None:
     text = _text(sweep, path)
     if text is None:
         return None
@@ -236,7 +229,7 @@ def _started(sweep: FoundSweep, path: Path) -> Started | None:
         return None
 
 
-def _record(sweep: FoundSweep, path: Path) -> tuple[Record | None, str | None]:
+def _record(sweep: SweepFiles, path: Path) -> tuple[Record | None, str | None]:
     try:
         record = read_record(path, inside=sweep.folder)
         check_owner(record, path.parent.parent.name, path)
@@ -254,14 +247,14 @@ def check_owner(record: Record, point_id: str, path: Path) -> None:
         raise RecordError(path, f"is the record of {owner!r}, not of {point_id!r}")
 
 
-def _config_from(sweep: FoundSweep, point_id: str) -> dict[str, Any]:
+def _config_from(sweep: SweepFiles, point_id: str) -> dict[str, Any]:
     records = [attempt.record for attempt in sweep.attempts.get(point_id, []) if attempt.record]
     return records[-1].config if records else {}
 
 
 def _order(
-    sweep: FoundSweep, attempts: list[FoundAttempt]
-) -> Callable[[FoundAttempt], tuple[int, str, str, int]]:
+    sweep: SweepFiles, attempts: list[Attempt]
+) -> Callable[[Attempt], tuple[int, str, str, int]]:
     """The order of a point's attempts: of jobs as the ledger has them, within a job by number.
 
     The clocks of nodes differ: what they say decides only between jobs that no ledger knows.
@@ -273,7 +266,7 @@ def _order(
             known = began.get(attempt.job_folder, attempt.started.started_at)
             began[attempt.job_folder] = min(known, attempt.started.started_at)
 
-    def place(attempt: FoundAttempt) -> tuple[int, str, str, int]:
+    def place(attempt: Attempt) -> tuple[int, str, str, int]:
         folder = attempt.job_folder
         known = jobs.index(folder) if folder in jobs else -1
         return known, began.get(folder, ""), folder, attempt.number
@@ -281,7 +274,7 @@ def _order(
     return place
 
 
-def _text(sweep: FoundSweep, path: Path, limit: int = MAX_BYTES) -> str | None:
+def _text(sweep: SweepFiles, path: Path, limit: int = MAX_BYTES) -> str | None:
     try:
         return read_bounded(path, limit, inside=sweep.folder).decode("utf-8", "replace")
     except OSError as error:
@@ -289,7 +282,7 @@ def _text(sweep: FoundSweep, path: Path, limit: int = MAX_BYTES) -> str | None:
         return None
 
 
-def _inside(sweep: FoundSweep, path: Path) -> str:
+def _inside(sweep: SweepFiles, path: Path) -> str:
     return str(path.relative_to(sweep.folder))
 
 

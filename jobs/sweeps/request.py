@@ -1,4 +1,4 @@
-"""What a command asks for, as Hydra composed it: one configuration for each point."""
+"""Points requested by a command, as Hydra composed them."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from conf.verbs import Run
 
 
 @dataclass(frozen=True)
-class Ask:
-    """One composed configuration and the values of the sweep's axes that made it."""
+class PointRequest:
+    """One composed configuration and the values of the sweep's axes that produced it."""
 
     config: Run
     choices: dict[str, str]

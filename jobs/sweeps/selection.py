@@ -20,7 +20,7 @@ from jobs.sweeps.ids import (
     parse_target,
 )
 from jobs.sweeps.ledger import PLAN_NAME, Ledger, latest, sweeps
-from jobs.sweeps.reading import FoundSweep
+from jobs.sweeps.reading import SweepFiles
 from jobs.text import parse_int
 
 
@@ -31,7 +31,7 @@ class Selection:
     folder: Path
     target: JobTarget | LocalTarget | PointTarget | None = None
 
-    def takes(self, sweep: FoundSweep, point_id: str) -> bool:
+    def takes(self, sweep: SweepFiles, point_id: str) -> bool:
         """Whether a point of the sweep is meant."""
         target = self.target
         if target is None:
@@ -153,7 +153,7 @@ def _contains(path: Path, text: str) -> bool:
         return False
 
 
-def _raw_ids(sweep: FoundSweep, point_id: str) -> list[str]:
+def _raw_ids(sweep: SweepFiles, point_id: str) -> list[str]:
     sources = [
         source
         for attempt in sweep.attempts.get(point_id, [])

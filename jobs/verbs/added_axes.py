@@ -7,13 +7,13 @@ from collections.abc import Sequence
 
 from conf.schema import Point
 from conf.verbs import Sweep
-from jobs.sweeps.request import Ask
+from jobs.sweeps.request import PointRequest
 from jobs.verbs.command_line import Call
 
 _POINT_KEYS = frozenset(field.name for field in dataclasses.fields(Point))
 
 
-def added_axes(asks: Sequence[Ask], call: Call) -> str | None:
+def added_axes(asks: Sequence[PointRequest], call: Call) -> str | None:
     """One line where the user named values of a point and a grid that they did not name took part.
 
     Args:

@@ -17,7 +17,7 @@ from jobs.compare.history import emulated_points, why_nothing
 from jobs.compare.history import history as follow
 from jobs.compare.load import load_side, stored_collections
 from jobs.errors import UsageError
-from jobs.status.results import Collection
+from jobs.status.collection import Collection
 from jobs.status.scheduler_query import whom
 from jobs.sweeps.plan import results_dir, runs_dir
 from jobs.terminal import screen

@@ -15,7 +15,7 @@ from jobs.record import Outcome, Record
 from jobs.schedulers.local import has_sbatch, run_plan
 from jobs.schedulers.lock import submitting
 from jobs.sweeps.plan import make_plan, runs_dir, software, write_ledger
-from jobs.sweeps.request import Ask
+from jobs.sweeps.request import PointRequest
 from jobs.sweeps.sharing import new_ledger
 from jobs.sweeps.source import CHECKOUT, source_of
 from jobs.terminal import screen
@@ -26,7 +26,7 @@ from jobs.verbs.command_line import Call
 from jobs.verbs.node_probe import doctor_slurm, limits_or_reason
 
 
-def doctor(asks: Sequence[Ask], call: Call) -> int:
+def doctor(asks: Sequence[PointRequest], call: Call) -> int:
     """Shows what the login side and a node find, through a real probe.
 
     Args:
@@ -40,7 +40,7 @@ def doctor(asks: Sequence[Ask], call: Call) -> int:
     if not any(word.startswith("gpu=") for word in call.overrides):
         config = _whatever_is_here(config)
     with nothing_started_told():
-        made = make_plan([Ask(config, asks[0].choices)])
+        made = make_plan([PointRequest(config, asks[0].choices)])
     slurm = config.cluster.scheduler is Scheduler.slurm
     answered = limits_or_reason() if slurm else None
     out = screen.console()

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from jobs.schedulers.slurm.reasons import advice
-from jobs.status.results import CollectedPoint
+from jobs.status.point_result import PointResult
 from jobs.status.survey import Row, Survey
 from jobs.sweeps.selection import Selection
 from jobs.terminal import screen
@@ -88,7 +88,7 @@ def _waits(rows: Sequence[Row], told: set[str]) -> list[Text]:
     ]
 
 
-def _key(point: CollectedPoint) -> tuple[str, str | None, int]:
+def _key(point: PointResult) -> tuple[str, str | None, int]:
     return point.point_id, point.job_id, point.attempts
 
 

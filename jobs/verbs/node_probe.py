@@ -13,7 +13,7 @@ from jobs.errors import SchedulerError
 from jobs.schedulers.slurm.limits import ClusterLimits, NodeKind, Partition, ask_limits
 from jobs.status.survey import Survey
 from jobs.sweeps.plan import make_plan
-from jobs.sweeps.request import Ask
+from jobs.sweeps.request import PointRequest
 from jobs.sweeps.selection import Selection
 from jobs.terminal import screen
 from jobs.terminal.interrupts import nothing_started_told
@@ -49,7 +49,7 @@ def doctor_slurm(config: Run, call: Call, limits: ClusterLimits, out: Console) -
     show_limits(limits, out)
     if not any(word.startswith(("gpu=", "gpu.")) for word in call.overrides):
         config = _with_a_gpu(config, limits)
-    ledger, _ = submit(make_plan([Ask(config, {})]), call, limits, waits=True)
+    ledger, _ = submit(make_plan([PointRequest(config, {})]), call, limits, waits=True)
     ids = ledger.sweep_id + call.places
     seen: Survey = follow([Selection(ledger.root)], ids, out)
     record = seen.rows[0].point.record

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 from conf.choices import Scheduler
 from conf.verbs import Run
-from jobs.record import Record
+from jobs.record import Record, State
 from jobs.schedulers.local import has_sbatch, run_plan
 from jobs.schedulers.lock import submitting
-from jobs.status.results import outcome_code
+from jobs.status.exit_code import exit_code
 from jobs.sweeps.labels import common_settings, point_label
 from jobs.sweeps.ledger import Ledger, PlannedPoint
 from jobs.sweeps.plan import Plan, make_plan, write_ledger
-from jobs.sweeps.request import Ask
+from jobs.sweeps.request import PointRequest
 from jobs.sweeps.sharing import new_ledger
 from jobs.terminal import screen
 from jobs.terminal.interrupts import nothing_started_told
@@ -29,22 +29,22 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
-def run(asks: Sequence[Ask], call: Call) -> int:
+def run(asks: Sequence[PointRequest], call: Call) -> int:
     """Runs one point and shows its record; several points of a `--multirun` are a sweep."""
     return start(_planned(asks, call), call)
 
 
-def sweep(asks: Sequence[Ask], call: Call) -> int:
+def sweep(asks: Sequence[PointRequest], call: Call) -> int:
     """Runs every point, one after another here, or submits them."""
     return start(_planned(asks, call), call)
 
 
-def _planned(asks: Sequence[Ask], call: Call) -> Plan:
+def _planned(asks: Sequence[PointRequest], call: Call) -> Plan:
     with nothing_started_told():
         return dataclasses.replace(make_plan(asks), note=added_axes(asks, call))
 
 
-def plan(asks: Sequence[Ask], call: Call) -> int:
+def plan(asks: Sequence[PointRequest], call: Call) -> int:
     """Shows what `sweep` would do, and does nothing."""
     made = _planned(asks, call)
     out = screen.console()
@@ -119,8 +119,8 @@ def run_here(made: Plan, ledger: Ledger, call: Call) -> int:
         show_points(ended, out)
         screen.say(out, common_settings(made.points))
     _show_next(ledger, call, out)
-    states = [record.outcome.value for _, record in ended]
-    return outcome_code(states, allow_unsupported=config.allow_unsupported)
+    states = [State(record.outcome) for _, record in ended]
+    return exit_code(states, allow_unsupported=config.allow_unsupported)
 
 
 def _show_resume(left: int, ledger: Ledger, call: Call, out: Console) -> None:

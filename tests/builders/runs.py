@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from jobs.record import Record
-from jobs.status.results import CollectedPoint, Collection
+from jobs.record import Cause, Record, State
+from jobs.status.collection import Collection
+from jobs.status.point_result import PointResult
 from tests.builders.records import asked, record
 
 
@@ -30,21 +31,28 @@ def run(
     return Collection(name, points)
 
 
-def collected(left: Record, **changes: Any) -> CollectedPoint:  # noqa: ANN401 - any field
+def collected(left: Record, **changes: Any) -> PointResult:  # noqa: ANN401 - any field
     """A record's point; `changes` are fields of the point."""
     about: dict[str, Any] = {
         "point_id": left.identity.point_id,
         "sweep_id": "s-1",
         "config": left.config,
-        "state": left.outcome.value,
-        "cause": left.cause.value if left.cause else None,
+        "state": State(left.outcome),
+        "cause": left.cause,
         "record": left,
     }
-    return CollectedPoint(**about | changes)
+    return PointResult(**about | changes)
 
 
 def with_state(collection: Collection, state: str, cause: str | None = None) -> Collection:
     """The collection whose first point came to another end and left no figures."""
     first, *rest = collection.points
-    ended = CollectedPoint("p-0", "s-1", first.config, state, cause=cause, reason="it ended")
+    ended = PointResult(
+        "p-0",
+        "s-1",
+        first.config,
+        State(state),
+        cause=Cause(cause) if cause else None,
+        reason="it ended",
+    )
     return Collection(collection.name, [ended, *rest])

@@ -14,7 +14,7 @@ from jobs.record import Cause
 from jobs.status.scheduler_query import LAST_SEEN
 from jobs.sweeps.ledger import Ledger
 from jobs.sweeps.plan import make_plan, write_ledger
-from jobs.sweeps.request import Ask
+from jobs.sweeps.request import PointRequest
 from tests.builders.ledger import passed_sweep
 from tests.conf.compositions import composed
 from tests.faults.fixtures import Tell
@@ -239,7 +239,7 @@ def test_the_lock(launcher: Launcher, tell: Tell) -> None:
 
 def _planned_here(launcher: Launcher) -> tuple[str, Ledger]:
     """A sweep of one point on this machine, written as if its process had died at once."""
-    plan = make_plan([Ask(composed("run"), {})])
+    plan = make_plan([PointRequest(composed("run"), {})])
     ledger = Ledger.create(launcher.runs_dir)
     write_ledger(plan, ledger, verb="run", command="python launch.py run")
     return plan.points[0].point_id, ledger

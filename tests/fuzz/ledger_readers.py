@@ -20,7 +20,7 @@ from jobs.report.drawings import Plots
 from jobs.report.report import render
 from jobs.runner.entry import read_outcome
 from jobs.schedulers.slurm.states import Knowledge, TaskState
-from jobs.status.results import Collection
+from jobs.status.collection import Collection
 from jobs.status.scheduler_query import LAST_SEEN
 from jobs.status.survey import survey
 from jobs.sweeps.ledger import Ledger, latest, sweeps

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
 
-from jobs.sweeps.request import Ask
+from jobs.sweeps.request import PointRequest
 from jobs.verbs import run as verb_points
 from tests.launcher import Launcher
 
@@ -19,7 +19,7 @@ class Compositions:
 
     def __init__(self) -> None:
         self.count = 0
-        self.asks: list[Ask] = []
+        self.asks: list[PointRequest] = []
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> Compositions:
         found.count += 1
         return compose(*args)
 
-    def keep(asks: list[Ask], _: object) -> int:
+    def keep(asks: list[PointRequest], _: object) -> int:
         found.asks = asks
         return 0
 

@@ -8,10 +8,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from jobs.record import INFRASTRUCTURE_CAUSES
+from jobs.record import INFRASTRUCTURE_CAUSES, State
 from jobs.schedulers.lock import LOCK
 from jobs.schedulers.slurm.submission import left_behind
-from jobs.status.results import STATES
 from jobs.status.scheduler_query import LAST_SEEN
 from jobs.sweeps.ledger import PLANNED_JOB, Ledger, PlannedPoint
 from jobs.text import pluralize
@@ -66,7 +65,7 @@ def is_true(
         job: Its job and its sweep.
         injected: The faults so far.
     """
-    if state in STATES or (state, cause) == DUE[act_of(point)]:
+    if not State(state).finished or (state, cause) == DUE[act_of(point)]:
         return True
     if state != "ERROR":
         return False

@@ -16,9 +16,9 @@ from jobs.compare.comparison import compare
 from jobs.compare.page import page
 from jobs.report.drawings import Plots
 from jobs.report.report import render
-from jobs.status.results import Collection
+from jobs.status.collection import Collection
 from jobs.sweeps.ledger import Ledger
-from jobs.sweeps.reading import Problem
+from jobs.sweeps.problem import Problem
 from tests.builders.ledger import passed_sweep
 
 RECORD = "14/p-0001/attempt-1/record.json"

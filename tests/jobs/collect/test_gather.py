@@ -13,7 +13,7 @@ from jobs.collect.gather import collect
 from jobs.errors import RecordError, UsageError
 from jobs.record import Cause, Outcome
 from jobs.schedulers.slurm.states import Knowledge, TaskState
-from jobs.status.results import Collection
+from jobs.status.collection import Collection
 from jobs.status.scheduler_query import LAST_SEEN
 from tests.builders.ledger import FakeSweep, passed_sweep
 from tests.builders.records import asked, record
@@ -321,7 +321,7 @@ def test_a_folder_without_a_plan_still_shows_its_records(tmp_path: Path) -> None
         (sweep.ledger.root / name).unlink()
     collection = gathered(tmp_path, f"{sweep.ledger.root}/")
     assert collection.totals["PASSED"] == 3
-    assert collection.points[0].asked("shape.seq_len") == 1024
+    assert collection.points[0].setting("shape.seq_len") == 1024
 
 
 def test_links_that_leave_the_folder_and_special_files_are_not_read(tmp_path: Path) -> None:

@@ -8,22 +8,23 @@ import pytest
 
 from jobs.collect.junit import junit_text
 from jobs.perf import EMULATED_NOTE
-from jobs.record import Outcome
-from jobs.status.results import OUTCOMES, STATES, CollectedPoint, Collection, Quote
-from jobs.sweeps.reading import Problem
+from jobs.record import Outcome, State
+from jobs.status.collection import Collection
+from jobs.status.point_result import PointResult, Quote
+from jobs.sweeps.problem import Problem
 from tests.builders.records import asked, record, untimed
 
 
-def point(state: str, job_id: str = "14_0", **more: object) -> CollectedPoint:
-    return CollectedPoint(f"p-{state}", "s-1", asked(), state, job_id=job_id, **more)  # type: ignore[arg-type] # fields of many types
+def point(state: str, job_id: str = "14_0", **more: object) -> PointResult:
+    return PointResult(f"p-{state}", "s-1", asked(), state, job_id=job_id, **more)  # type: ignore[arg-type] # fields of many types
 
 
-def parsed(*points: CollectedPoint) -> ElementTree.Element:
+def parsed(*points: PointResult) -> ElementTree.Element:
     return ElementTree.fromstring(junit_text(Collection("c", list(points))))
 
 
 def test_every_point_is_one_case_and_the_counts_add_up() -> None:
-    root = parsed(*(point(state) for state in OUTCOMES + STATES), point("PASSED", "15"))
+    root = parsed(*(point(state) for state in State), point("PASSED", "15"))
     assert len(root.findall(".//testcase")) == 9 == int(root.attrib["tests"])
     for name in ("tests", "failures", "errors", "skipped"):
         assert int(root.attrib[name]) == sum(int(suite.attrib[name]) for suite in root)
@@ -48,7 +49,7 @@ def test_a_damaged_plan_is_an_error_of_its_own() -> None:
         ("FAILED", "failure"),
         ("ERROR", "error"),
         ("UNSUPPORTED", "skipped"),
-        *((state, "skipped") for state in STATES),
+        *((state, "skipped") for state in State if not state.finished),
     ],
 )
 def test_an_outcome_is_what_junit_calls_it(state: str, element: str | None) -> None:

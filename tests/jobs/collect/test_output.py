@@ -11,9 +11,10 @@ from rich.console import Console
 
 from jobs.collect.output import reason_lines, show
 from jobs.perf import EMULATED_NOTE
-from jobs.record import Outcome
-from jobs.status.results import CollectedPoint, Collection
-from jobs.sweeps.reading import Problem
+from jobs.record import Cause, Outcome, State
+from jobs.status.collection import Collection
+from jobs.status.point_result import PointResult
+from jobs.sweeps.problem import Problem
 from tests.builders.records import asked, record, untimed
 
 
@@ -26,8 +27,8 @@ def collected(gpu: str, jobs: int = 1, reason: str = "") -> Collection:
         point_id, job_id = f"p-7a0d52d4303{number}", f"local-a977dea{number % jobs}"
         left = record(point_id, config, Outcome.PASSED, job_id=job_id, reason=reason)
         points.append(
-            CollectedPoint(
-                *(point_id, "s-1", config, "PASSED"), reason=reason, job_id=job_id, record=left
+            PointResult(
+                *(point_id, "s-1", config, State.PASSED), reason=reason, job_id=job_id, record=left
             )
         )
     return Collection("s-20261201-102835-9556fe", points, Path("/results/s-1"))
@@ -78,8 +79,8 @@ def test_what_was_emulated_is_counted_timed_or_not() -> None:
 
 
 def test_reasons_of_what_did_not_pass_come_first_and_are_cut() -> None:
-    bad = CollectedPoint("p-1", "s", asked(), "ERROR", cause="crashed", reason="died " * 200)
-    good = CollectedPoint("p-2", "s", asked(), "PASSED", reason="within tolerance seed")
+    bad = PointResult("p-1", "s", asked(), State.ERROR, cause=Cause.crashed, reason="died " * 200)
+    good = PointResult("p-2", "s", asked(), State.PASSED, reason="within tolerance seed")
     first, second = reason_lines([good, bad])
     assert first.startswith("ERROR (crashed) p-1: died")
     assert second == "PASSED p-2: within tolerance seed"
@@ -89,14 +90,14 @@ def test_reasons_of_what_did_not_pass_come_first_and_are_cut() -> None:
 
 def test_a_thousand_reasons_are_counted() -> None:
     points = [
-        CollectedPoint(f"p-{n}", "s", asked(), "FAILED", reason=f"reason {n}") for n in range(30)
+        PointResult(f"p-{n}", "s", asked(), State.FAILED, reason=f"reason {n}") for n in range(30)
     ]
     assert reason_lines(points)[-1] == "... and 10 more reasons"
 
 
 def test_of_very_many_points_and_files_those_that_went_wrong_are_shown() -> None:
     points = [
-        CollectedPoint(f"p-{n:04d}", "s", asked(shape__seed=n), state, job_id="14")
+        PointResult(f"p-{n:04d}", "s", asked(shape__seed=n), State(state), job_id="14")
         for n, state in enumerate(["PASSED"] * 990 + ["FAILED"] * 10)
     ]
     problems = [Problem(f"file-{n}", "is damaged") for n in range(100)]

@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 
 from jobs.collect.points_table import COLUMNS, asked_hash, median, row
-from jobs.record import Outcome
-from jobs.status.results import CollectedPoint
+from jobs.record import Outcome, State
+from jobs.status.point_result import PointResult
 from tests.builders.records import asked, record, untimed, with_notes
 
 
-def point(outcome: Outcome = Outcome.PASSED) -> CollectedPoint:
+def point(outcome: Outcome = Outcome.PASSED) -> PointResult:
     config = asked()
     left = record("p-1", config, outcome)
-    return CollectedPoint("p-1", "s-1", config, outcome.value, record=left, job_id="14_0")
+    return PointResult("p-1", "s-1", config, State(outcome), record=left, job_id="14_0")
 
 
 @pytest.mark.parametrize("outcome", list(Outcome))
@@ -53,7 +53,7 @@ def test_the_bf16_arms_own_error_stands_beside_the_recipes() -> None:
 
 
 def test_a_point_without_a_record_has_no_figures() -> None:
-    values = row(CollectedPoint("p-1", "s-1", asked(), "PENDING"))
+    values = row(PointResult("p-1", "s-1", asked(), State.PENDING))
     assert values["recipe"] == "mxfp8"
     assert all(value is None for name, value in values.items() if name.endswith("_ms"))
     assert values["emulated"] is None
@@ -61,7 +61,7 @@ def test_a_point_without_a_record_has_no_figures() -> None:
 
 def test_a_hostile_config_costs_its_own_cells_only() -> None:
     config = asked() | {"shape": {"seq_len": "many", "batch": 2**70, "name": ["x"]}, "gpu": 3}
-    values = row(CollectedPoint("p-1", "s-1", config, "PENDING"))
+    values = row(PointResult("p-1", "s-1", config, State.PENDING))
     assert (values["seq_len"], values["batch"], values["gpu"]) == (None, None, None)
     assert values["shape"] == '["x"]'
     assert values["recipe"] == "mxfp8"
@@ -97,7 +97,7 @@ def test_importing_the_table_imports_neither_torch_nor_arrow() -> None:
 def test_no_ratio_of_emulated_arms_stands_where_it_could_be_taken_for_a_speedup() -> None:
     config = asked(gpu="cpu")
     left = record("p-1", config)
-    values = row(CollectedPoint("p-1", "s-1", config, "PASSED", record=left))
+    values = row(PointResult("p-1", "s-1", config, State.PASSED, record=left))
     assert values["fprop_speedup_claim"] == "emulated"
     assert values["fprop_speedup"] is None
     assert values["emulated"] is True
@@ -109,7 +109,7 @@ def test_a_point_that_was_not_timed_says_too_whether_it_was_emulated(
 ) -> None:
     config = asked(gpu=gpu)
     left = untimed(record("p-1", config))
-    values = row(CollectedPoint("p-1", "s-1", config, "PASSED", record=left))
+    values = row(PointResult("p-1", "s-1", config, State.PASSED, record=left))
     assert values["emulated"] is emulated
     assert values["fprop_speedup_claim"] is None
 
@@ -117,7 +117,7 @@ def test_a_point_that_was_not_timed_says_too_whether_it_was_emulated(
 def test_notes_of_a_benchmark_have_a_column() -> None:
     words = ("times not stable after 40 warm-up iterations", "stopped")
     left = with_notes(record("p-1", asked()), *words)
-    noted = CollectedPoint("p-1", "s-1", asked(), "PASSED", record=left)
+    noted = PointResult("p-1", "s-1", asked(), State.PASSED, record=left)
     notes = "times not stable after 40 warm-up iterations; stopped"
     assert row(noted)["benchmark_notes"] == notes
     assert row(point())["benchmark_notes"] is None

@@ -23,7 +23,7 @@ FILE = Path(__file__).parents[3] / "docs" / "results" / "published.json"
 def test_the_published_table_is_all_there() -> None:
     held = load_published(FILE)
     figures = {
-        str(point.asked("gpu.name")): [
+        str(point.setting("gpu.name")): [
             getattr(arm, direction).mean_ms
             for arm in reversed(point.record.benchmark.arms)
             for direction in ("fprop", "bprop")
@@ -44,7 +44,7 @@ def test_it_matches_what_agrees_with_all_that_is_said(projection: str) -> None:
     for point in mine.points:
         point.config["shape"]["projection"] = projection
     (found,) = compare([load_published(FILE), mine])
-    assert [point.pair.second.asked("shape.seq_len") for point in found.points] == [4096]
+    assert [point.pair.second.setting("shape.seq_len") for point in found.points] == [4096]
     assert found.points[0].gpus == ("NVIDIA GB300", "NVIDIA GB300")
     assert all(NOTE in row.note for row in rows(found))
     assert not found.differences

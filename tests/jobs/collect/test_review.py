@@ -8,16 +8,17 @@ import pytest
 
 from jobs.collect.review import MAX_CHARS, cell, compact, review_text
 from jobs.perf import EMULATED_NOTE
-from jobs.record import Outcome
-from jobs.status.results import CollectedPoint, Collection, Quote
+from jobs.record import Cause, Outcome, State
+from jobs.status.collection import Collection
+from jobs.status.point_result import PointResult, Quote
 from tests.builders.records import asked, record, untimed, with_notes
 
 
-def point(state: str = "PASSED", recipe: str = "mxfp8", gpu: str = "gb300") -> CollectedPoint:
+def point(state: str = "PASSED", recipe: str = "mxfp8", gpu: str = "gb300") -> PointResult:
     config = asked(recipe, gpu)
     left = record("p-1", config, Outcome[state])
-    return CollectedPoint(
-        "p-1", "s-1", config, state, record=left, job_id="14_0", command=left.command
+    return PointResult(
+        "p-1", "s-1", config, State(state), record=left, job_id="14_0", command=left.command
     )
 
 
@@ -56,7 +57,7 @@ def test_commands_that_are_left_out_are_counted() -> None:
 def test_two_cudnns_are_both_named() -> None:
     config = asked()
     left = record("p-1", config, cudnn_torch="9.19.0")
-    mixed = CollectedPoint("p-1", "s-1", config, "PASSED", record=left)
+    mixed = PointResult("p-1", "s-1", config, State.PASSED, record=left)
     text = review_text(Collection("s-1", [mixed]))
     assert "9.21.1 (Transformer Engine), 9.19.0 (torch)" in text
 
@@ -64,7 +65,7 @@ def test_two_cudnns_are_both_named() -> None:
 def test_what_did_not_pass_is_listed_with_its_reason() -> None:
     config = asked()
     quote = Quote(["CUDA error: misaligned address"])
-    died = CollectedPoint("p-1", "s", config, "ERROR", cause="crashed", evidence=[quote])
+    died = PointResult("p-1", "s", config, State.ERROR, cause=Cause.crashed, evidence=[quote])
     text = review_text(Collection("s", [died]))
     assert "ERROR crashed" in text
     assert "misaligned address" in text
@@ -101,7 +102,7 @@ def test_a_cell_cannot_break_out(text: str) -> None:
 def test_text_with_fences_stays_inside_its_fence() -> None:
     config = asked(shape__name="```\n# own heading")
     left = record("p-1", config)
-    fenced = CollectedPoint("p-1", "s-1", config, "PASSED", record=left)
+    fenced = PointResult("p-1", "s-1", config, State.PASSED, record=left)
     text = review_text(Collection("s-1", [fenced]))
     start, end = text.index("````text\n"), text.rindex("\n````")
     assert start < text.index("# own heading") < text.index("[PERF]") < end
@@ -115,6 +116,6 @@ def test_a_thousand_points_fit_a_comment() -> None:
 def test_notes_of_a_benchmark_stand_below_its_times() -> None:
     config = asked()
     left = with_notes(record("p-1", config), "times not stable after 40 warm-up iterations")
-    noted = CollectedPoint("p-1", "s-1", config, "PASSED", record=left)
+    noted = PointResult("p-1", "s-1", config, State.PASSED, record=left)
     text = review_text(Collection("s-1", [noted]))
     assert text.index("Bprop speedup") < text.index("  Note: times not stable after 40 warm-up")

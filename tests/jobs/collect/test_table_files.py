@@ -12,14 +12,15 @@ import pytest
 
 from jobs.collect.points_table import COLUMNS, Value, row
 from jobs.collect.table_files import csv_text, json_text, write_parquet
-from jobs.status.results import CollectedPoint
+from jobs.record import State
+from jobs.status.point_result import PointResult
 from tests.builders.records import asked, record
 
 
 def rows(**changes: Value) -> list[dict[str, Value]]:
     config = asked()
-    passed = CollectedPoint("p-1", "s-1", config, "PASSED", record=record("p-1", config))
-    waiting = CollectedPoint("p-2", "s-1", config, "PENDING")
+    passed = PointResult("p-1", "s-1", config, State.PASSED, record=record("p-1", config))
+    waiting = PointResult("p-2", "s-1", config, State.PENDING)
     return [row(passed) | changes, row(waiting)]
 
 

@@ -11,7 +11,7 @@ from jobs.compare.comparison import Rules, compare
 from jobs.compare.load import load_side
 from jobs.compare.rows import headline, not_compared
 from jobs.errors import UsageError
-from jobs.status.results import Collection
+from jobs.status.collection import Collection
 from tests.builders.records import asked, record
 from tests.builders.runs import collected, run, with_state
 
@@ -61,7 +61,7 @@ def test_what_was_stored_and_left_out_adds_up(tmp_path: Path) -> None:
         assert saved.left_out == {"ERROR": 1}
         assert sum(parts) + 1 == len(everything.points)
     held = load_baseline("b", tmp_path)
-    assert [p.point_id for p in held.points if p.asked("job") == "probe"] == ["p-2026-01-02"]
+    assert [p.point_id for p in held.points if p.setting("job") == "probe"] == ["p-2026-01-02"]
     assert coverage(held)["NVIDIA GB300", "probe"] == 1
     (found,) = compare([held, held])
     assert found.exit_code == 0  # two fingerprints are no doubt

@@ -12,7 +12,8 @@ from jobs.compare.rows import as_json
 from jobs.compare.verdict import Verdict
 from jobs.errors import UsageError
 from jobs.record import Cause, Environment, Outcome, Record
-from jobs.status.results import CollectedPoint, Collection
+from jobs.status.collection import Collection
+from jobs.status.point_result import PointResult
 from tests.builders.records import asked, record
 from tests.builders.runs import collected, run, with_state
 
@@ -103,7 +104,7 @@ def test_unsupported_on_both_sides_is_the_same() -> None:
 
 def test_a_point_that_is_missing_now_holds_the_gate() -> None:
     found = compared(run(), run("second", lengths=(2048,)))
-    assert [one.point.asked("shape.seq_len") for one in found.only_first] == [4096]
+    assert [one.point.setting("shape.seq_len") for one in found.only_first] == [4096]
     assert found.exit_code == 3
     assert compared(run(lengths=(2048,)), run("second")).exit_code == 0
 
@@ -153,7 +154,7 @@ def test_gpus_are_never_compared_silently() -> None:
     assert len(compared(first, run("x", gpu="h200"), across_gpus=True).points) == 2
 
 
-def of_gpu(name: str, gpu: str, scale: float = 1.0) -> list[CollectedPoint]:
+def of_gpu(name: str, gpu: str, scale: float = 1.0) -> list[PointResult]:
     """Points that were asked for one GPU and ran on another."""
     return [
         collected(record(point.point_id, point.config, gpu_name=gpu, scale=scale))

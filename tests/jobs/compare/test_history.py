@@ -9,7 +9,7 @@ import pytest
 from jobs.compare.history import Series, emulated_points, history, why_nothing
 from jobs.compare.history_output import line, page
 from jobs.compare.verdict import Verdict
-from jobs.status.results import Collection
+from jobs.status.collection import Collection
 from tests.builders.runs import run
 
 

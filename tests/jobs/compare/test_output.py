@@ -18,7 +18,7 @@ from jobs.compare.history import history
 from jobs.compare.output import markdown, show, write_comparisons
 from jobs.compare.page import page
 from jobs.compare.rows import headline, rows
-from jobs.status.results import Collection
+from jobs.status.collection import Collection
 from tests.builders.demo_ledger import HOSTILE
 from tests.builders.runs import run, with_state
 from tests.jobs.report.contrast import CONTRAST

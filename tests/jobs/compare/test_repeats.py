@@ -10,17 +10,17 @@ import pytest
 
 from jobs.compare.repeats import at_one_clock, pool, pooled_metrics, repeats
 from jobs.compare.statistics import BETWEEN_RUNS, Sample, ratio
-from jobs.record import Record, TelemetrySample
-from jobs.status.results import CollectedPoint
+from jobs.record import Record, State, TelemetrySample
+from jobs.status.point_result import PointResult
 from tests.builders.runs import run
 from tools.compare_simulation import CHANGES, KINDS, RUNS, Noise, rates
 
 
-def point(day: int = 1, **about: Any) -> CollectedPoint:  # noqa: ANN401
+def point(day: int = 1, **about: Any) -> PointResult:  # noqa: ANN401
     return run(lengths=(4096,), day=day, seed=day, **about).points[0]
 
 
-def left(one: CollectedPoint) -> Record:
+def left(one: PointResult) -> Record:
     assert one.record is not None
     return one.record
 
@@ -37,7 +37,7 @@ def test_runs_of_other_software_and_other_ends_do_not_count_together() -> None:
     others = [
         point(1, driver="570.1"),
         point(2, commit="another"),
-        dataclasses.replace(point(3), state="FAILED"),
+        dataclasses.replace(point(3), state=State.FAILED),
         dataclasses.replace(point(4), record=None),
         run(lengths=(2048,), day=5).points[0],
         point(9),  # gathered twice

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from jobs.collect.gather import collect
+from jobs.record import State
 from jobs.report.report import write_report
-from jobs.status.results import CollectedPoint, Collection
+from jobs.status.collection import Collection
+from jobs.status.point_result import PointResult
 from tests.builders.demo_ledger import demo_sweep
 from tests.builders.records import asked, record, with_notes
 from tests.builders.runs import collected
@@ -162,7 +164,7 @@ def test_long_names_ids_and_notes_fit_the_printed_page(
         about = {"point_id": f"p-0123456789a{number}", "job_id": f"61134000_{number}"}
         points.append(collected(noted, **about))
     refused = asked("mxfp8", shape__rope_kernel="triton", tolerance__name="none")
-    points.append(CollectedPoint("p-2", "s", refused, "UNSUPPORTED", job_id="61134000_12"))
+    points.append(PointResult("p-2", "s", refused, State.UNSUPPORTED, job_id="61134000_12"))
     page = open_page(write_report(Collection("c", points, tmp_path)))
     page.emulate_media(media="print")
     page.set_viewport_size({"width": 703, "height": 1000})  # A4 without its margins

@@ -8,24 +8,25 @@ from pathlib import Path
 import pytest
 
 from jobs.collect.records_file import load_records
-from jobs.record import Outcome
+from jobs.record import Outcome, State
 from jobs.report import drawings as report_drawings
 from jobs.report.drawings import Plots, draw
 from jobs.report.report import render
 from jobs.report.series import groups
-from jobs.status.results import CollectedPoint, Collection
+from jobs.status.collection import Collection
+from jobs.status.point_result import PointResult
 from tests.builders.records import asked, record
 
 H200 = Path(__file__).parents[3] / "docs" / "results" / "h200.jsonl"
 
 
-def timed(number: int, **changes: object) -> CollectedPoint:
+def timed(number: int, **changes: object) -> PointResult:
     config = asked(**changes)  # type: ignore[arg-type]
     left = record(f"p-{number}", config)
-    return CollectedPoint(f"p-{number}", "s", config, "PASSED", record=left)
+    return PointResult(f"p-{number}", "s", config, State.PASSED, record=left)
 
 
-def drawn(folder: Path, *points: CollectedPoint) -> tuple[Plots, Collection]:
+def drawn(folder: Path, *points: PointResult) -> tuple[Plots, Collection]:
     collection = Collection("c", list(points))
     return draw(collection, folder), collection
 
@@ -75,7 +76,7 @@ def test_a_pair_without_lines_and_stages_is_named(tmp_path: Path) -> None:
     bare = point.record.benchmark.model_copy(update={"stages": []})
     left = point.record.model_copy(update={"benchmark": bare})
     plots, collection = drawn(
-        tmp_path, CollectedPoint("p-1", "s", point.config, "PASSED", record=left)
+        tmp_path, PointResult("p-1", "s", point.config, State.PASSED, record=left)
     )
     assert not plots.speed
     assert plots.left_out == [
@@ -89,10 +90,10 @@ def test_points_that_have_no_time_are_named_and_a_probe_is_not(tmp_path: Path) -
     refused = record("p-3", asked(shape__seed=3), Outcome.UNSUPPORTED)
     plots, _ = drawn(
         tmp_path,
-        CollectedPoint("p-1", "s", asked(shape__seed=1), "RUNNING"),
-        CollectedPoint("p-2", "s", asked(shape__seed=2), "PASSED", record=untimed),
-        CollectedPoint("p-3", "s", asked(shape__seed=3), "UNSUPPORTED", record=refused),
-        CollectedPoint("p-4", "s", asked(job="probe"), "PASSED", record=untimed),
+        PointResult("p-1", "s", asked(shape__seed=1), State.RUNNING),
+        PointResult("p-2", "s", asked(shape__seed=2), State.PASSED, record=untimed),
+        PointResult("p-3", "s", asked(shape__seed=3), State.UNSUPPORTED, record=refused),
+        PointResult("p-4", "s", asked(job="probe"), State.PASSED, record=untimed),
     )
     label = "mxfp8 dsv3 b=1 s=4096 gb300 seed="
     assert plots.left_out == [
@@ -110,7 +111,7 @@ def test_where_everything_is_drawn_nothing_is_told(tmp_path: Path) -> None:
 
 def test_a_dozen_points_of_one_reason_are_named_and_the_rest_is_counted(tmp_path: Path) -> None:
     waiting = [
-        CollectedPoint(f"p-{seed}", "s", asked(shape__seed=seed), "PENDING") for seed in range(14)
+        PointResult(f"p-{seed}", "s", asked(shape__seed=seed), State.PENDING) for seed in range(14)
     ]
     plots, _ = drawn(tmp_path, *waiting)
     (line,) = plots.left_out

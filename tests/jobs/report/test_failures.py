@@ -6,7 +6,8 @@ from pathlib import Path
 
 from jobs.report.failures import Failure, failure_groups
 from jobs.report.report import write_report
-from jobs.status.results import CollectedPoint, Collection, Quote
+from jobs.status.collection import Collection
+from jobs.status.point_result import PointResult, Quote
 from tests.builders.records import asked
 
 TRACE = ["Traceback (most recent call last):", '  File "x.py", line 3', "RuntimeError: no plan"]
@@ -14,7 +15,7 @@ TRACE = ["Traceback (most recent call last):", '  File "x.py", line 3', "Runtime
 
 def ended(
     number: int, lines: list[str], reason: str = "RuntimeError: no plan", **changes: object
-) -> CollectedPoint:
+) -> PointResult:
     about: dict[str, object] = {
         "point_id": f"p-{number}",
         "sweep_id": "s",
@@ -25,10 +26,10 @@ def ended(
         "evidence": [Quote(lines, "output.log")] if lines else [],
         "job_id": f"14_{number}",
     }
-    return CollectedPoint(**about | changes)  # type: ignore[arg-type]
+    return PointResult(**about | changes)  # type: ignore[arg-type]
 
 
-def failures(*points: CollectedPoint, folder: Path | None = None) -> list[Failure]:
+def failures(*points: PointResult, folder: Path | None = None) -> list[Failure]:
     """The failures of the only group of a collection."""
     (group,) = failure_groups(Collection("c", list(points), folder))
     assert group.count == len(points)

@@ -21,7 +21,8 @@ from jobs.report.environment import node_rows
 from jobs.report.report import write_report
 from jobs.report.tables import point_table
 from jobs.report.text import NOTHING
-from jobs.status.results import Collection, Quote
+from jobs.status.collection import Collection
+from jobs.status.point_result import Quote
 from tests.builders.runs import collected
 from tests.jobs.report.contrast import CONTRAST
 from tools.gpu.records import read_records
@@ -109,14 +110,14 @@ def test_the_review_block_says_that_mxfp8_is_not_to_be_had(h200: Collection) -> 
 def test_a_run_compared_with_itself_is_never_worse(h200: Collection) -> None:
     (found,) = compare([h200, h200])
     assert not REGRESSIONS & {one.verdict for point in found.points for one in point.judged}
-    seeds = [p for p in found.points if p.pair.first.asked("benchmark.blocks") == 120]
+    seeds = [p for p in found.points if p.pair.first.setting("benchmark.blocks") == 120]
     assert seeds
     assert {one.verdict for point in seeds for one in point.judged} == {Verdict.SAME}
 
 
 def test_other_recipes_of_one_gpu_can_be_compared_on_purpose(h200: Collection) -> None:
     of = {
-        name: Collection(name, [p for p in h200.points if p.asked("recipe.name") == name])
+        name: Collection(name, [p for p in h200.points if p.setting("recipe.name") == name])
         for name in ("fp8_current", "fp8_block")
     }
     rules = Rules(ignore=("recipe",), metrics=("recipe",))
@@ -129,11 +130,11 @@ def test_the_clock_that_telemetry_saw_says_little_of_a_blocks_time(h200: Collect
     """Why times are not divided by the clock: docs/compare.md states these slopes."""
     slopes = []
     for point in h200.points:
-        left, blocks = point.record, point.asked("benchmark.blocks")
+        left, blocks = point.record, point.setting("benchmark.blocks")
         if left is None or left.benchmark is None or blocks < 40:
             continue
         seen = [sample.sm_clock_mhz for sample in left.telemetry if sample.when == "during"]
-        size = point.asked("benchmark.iterations_per_block")
+        size = point.setting("benchmark.iterations_per_block")
         order = np.array([["recipe", "bf16"], ["bf16", "recipe"]] * (blocks // 2)).ravel()
         for arm in left.benchmark.arms:
             clocks = np.log(np.array(seen, float)[order == arm.arm])

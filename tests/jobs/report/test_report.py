@@ -10,12 +10,14 @@ import pytest
 
 from jobs.collect.gather import collect
 from jobs.collect.points_table import row
+from jobs.record import State
 from jobs.report import text as report_text
 from jobs.report.environment import node_table
 from jobs.report.report import write_report
 from jobs.report.tables import edge_rows
 from jobs.report.text import NOTHING
-from jobs.status.results import OUTCOMES, STATES, CollectedPoint, Collection
+from jobs.status.collection import Collection
+from jobs.status.point_result import PointResult
 from tests.builders.demo_ledger import HOSTILE, demo_sweep
 from tests.builders.ledger import passed_sweep
 from tests.builders.records import asked, record, untimed, with_notes
@@ -53,7 +55,7 @@ def text(demo: Collection) -> str:
     return (demo.folder / "report.html").read_text(encoding="utf-8")
 
 
-def written(folder: Path, *points: CollectedPoint) -> str:
+def written(folder: Path, *points: PointResult) -> str:
     folder.mkdir(exist_ok=True)
     return write_report(Collection("c", list(points), folder)).read_text(encoding="utf-8")
 
@@ -115,9 +117,9 @@ def test_plots_are_saved_for_pasting_too(demo: Collection) -> None:
 
 def test_a_page_is_made_of_anything(tmp_path: Path) -> None:
     assert "0 of 0 planned points passed" in written(tmp_path / "empty")
-    states = [CollectedPoint(f"p-{state}", "s", asked(), state) for state in OUTCOMES + STATES]
+    states = [PointResult(f"p-{state}", "s", asked(), state) for state in State]
     assert "1 of 8 planned points passed" in written(tmp_path / "states", *states)
-    nothing = CollectedPoint("p-1", "s", {}, "PLANNED")
+    nothing = PointResult("p-1", "s", {}, State.PLANNED)
     assert "p-1" in written(tmp_path / "bare", nothing)
 
 
@@ -127,9 +129,9 @@ def test_hostile_names_and_numbers_break_nothing(tmp_path: Path) -> None:
     left = record("p-1", asked()).model_copy(update={"config": config})
     text = written(
         tmp_path / "c",
-        CollectedPoint("p-1", "s", config, "PASSED", record=left),
-        CollectedPoint("p-2", "s", asked(shape__name="a$b_{"), "PASSED", record=left),
-        CollectedPoint("p-3", "s", config, "ERROR", reason=HOSTILE, command=HOSTILE),
+        PointResult("p-1", "s", config, State.PASSED, record=left),
+        PointResult("p-2", "s", asked(shape__name="a$b_{"), State.PASSED, record=left),
+        PointResult("p-3", "s", config, State.ERROR, reason=HOSTILE, command=HOSTILE),
     )
     page = Page(text)
     assert [tag for tag, _ in page.tags].count("script") == 1
@@ -149,7 +151,7 @@ def test_times_that_are_no_times_are_left_out_of_the_plots(tmp_path: Path, value
             plain["benchmark"]["stages"][0]["share_of_roofline"] = value
             plain["validation"]["tensors"][0]["rel_l2"] = value
         left = record(f"p-{number}", config).model_validate(plain)
-        points.append(CollectedPoint(f"p-{number}", "s", config, "PASSED", record=left))
+        points.append(PointResult(f"p-{number}", "s", config, State.PASSED, record=left))
     assert "Speedup over BF16" in written(tmp_path / "c", *points)
 
 
@@ -158,7 +160,7 @@ def test_emulated_times_are_never_drawn_as_speed(tmp_path: Path) -> None:
     for length in (128, 256):
         config = asked(gpu="cpu", shape="tiny", shape__seq_len=length)
         left = record(f"p-{length}", config)
-        points.append(CollectedPoint(f"p-{length}", "s", config, "PASSED", record=left))
+        points.append(PointResult(f"p-{length}", "s", config, State.PASSED, record=left))
     text = written(tmp_path / "c", *points)
     assert "All 2 points were emulated: checks this code, not hardware." in text
     assert "Speedup over BF16" not in text
@@ -170,7 +172,7 @@ def test_a_point_that_was_not_timed_says_that_it_was_emulated(tmp_path: Path) ->
     for gpu in ("cpu", "gb300"):
         config = asked(gpu=gpu)
         left = untimed(record(gpu, config))
-        points.append(CollectedPoint(gpu, "s", config, "PASSED", record=left))
+        points.append(PointResult(gpu, "s", config, State.PASSED, record=left))
     text = written(tmp_path / "c", *points)
     assert "1 of 2 points was emulated: checks this code, not hardware." in text
     assert text.count("<small>emulated</small>") == 1
@@ -189,7 +191,7 @@ def test_writing_again_changes_no_file(tmp_path: Path) -> None:
 
 def test_a_tensor_in_bf16_is_listed_once() -> None:
     points = [
-        CollectedPoint(f"p-{recipe}", "s", config, "PASSED", record=record("p", config))
+        PointResult(f"p-{recipe}", "s", config, State.PASSED, record=record("p", config))
         for recipe in ("bf16", "mxfp8")
         for config in [asked(recipe)]
     ]
@@ -209,7 +211,7 @@ def test_a_stages_own_error_is_not_taken_for_that_of_the_whole_path() -> None:
     stage = whole.model_copy(update={"reference": "stage", "rel_l2": 0.19})
     judged = left.validation.model_copy(update={"tensors": [whole, stage]})
     left = left.model_copy(update={"validation": judged})
-    rows = edge_rows([CollectedPoint("p-1", "s", asked(), "PASSED", record=left)])
+    rows = edge_rows([PointResult("p-1", "s", asked(), State.PASSED, record=left)])
     assert {(row.tensor, row.quantity, row.gated) for row in rows} == {
         ("out", "relative L2 against FP32", 1),
         ("out, stage", "relative L2 against FP32 of the same inputs", 1),
@@ -219,7 +221,9 @@ def test_a_stages_own_error_is_not_taken_for_that_of_the_whole_path() -> None:
 def test_of_nodes_only_what_was_seen_is_shown() -> None:
     seen = record("p-1", asked())
     blind = seen.model_copy(update={"telemetry": [], "probe": None})
-    points = [CollectedPoint("p-1", "s", asked(), "PASSED", record=left) for left in (seen, blind)]
+    points = [
+        PointResult("p-1", "s", asked(), State.PASSED, record=left) for left in (seen, blind)
+    ]
     titles, (node,) = node_table([row(points[0])])
     assert "SM clock (MHz)" in titles
     assert (node.throttled, node.limits) == ("no", "nothing")
@@ -236,7 +240,7 @@ def test_the_words_of_the_page_are_explained_on_it(text: str) -> None:
 def test_the_bf16_arms_own_error_stands_beside_the_recipes(tmp_path: Path) -> None:
     config = asked()
     left = record("p-1", config)
-    made = CollectedPoint("p-1", "c", config, "PASSED", record=left)
+    made = PointResult("p-1", "c", config, State.PASSED, record=left)
     recipe, bf16 = (report_text.number(row(made)[f"{arm}out_rel_l2"]) for arm in ("", "bf16_"))  # type: ignore[arg-type]  # numbers
     assert f"{recipe} <small>bf16 {bf16}</small>" in written(tmp_path, made)
 
@@ -246,17 +250,17 @@ def test_notes_of_a_benchmark_are_flagged_and_said(tmp_path: Path) -> None:
     noted = with_notes(record("p-1", config), "times not stable after 40 warm-up iterations")
     page = written(
         tmp_path / "c",
-        CollectedPoint("p-1", "s", config, "PASSED", record=noted),
-        CollectedPoint("p-2", "s", config, "PASSED", record=record("p-2", config)),
+        PointResult("p-1", "s", config, State.PASSED, record=noted),
+        PointResult("p-2", "s", config, State.PASSED, record=record("p-2", config)),
     )
     assert page.count("⚑ <small>times not stable after 40 warm-up iterations</small>") == 1
-    plain = CollectedPoint("p-2", "s", config, "PASSED", record=record("p-2", config))
+    plain = PointResult("p-2", "s", config, State.PASSED, record=record("p-2", config))
     assert "Notes of the benchmark" not in written(tmp_path / "plain", plain)
 
 
 def test_one_gpu_is_told_by_the_head_and_takes_no_column(tmp_path: Path) -> None:
-    waits = CollectedPoint("p-1", "s", asked(), "PENDING")
-    for other in (CollectedPoint("p-2", "s", asked(gpu="h200"), "PENDING"), None):
+    waits = PointResult("p-1", "s", asked(), State.PENDING)
+    for other in (PointResult("p-2", "s", asked(gpu="h200"), State.PENDING), None):
         name = "one" if other is None else "two"
         text = written(tmp_path / name, waits, *([other] if other else []))
         assert ("gb300" if other is None else "gb300, h200") in text

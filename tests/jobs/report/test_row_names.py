@@ -8,8 +8,10 @@ from pathlib import Path
 
 from jobs.collect.points_table import row
 from jobs.collect.records_file import load_records
+from jobs.record import State
 from jobs.report.tables import point_table
-from jobs.status.results import CollectedPoint, Collection
+from jobs.status.collection import Collection
+from jobs.status.point_result import PointResult
 from tests.builders.records import asked
 
 H200 = Path(__file__).parents[3] / "docs" / "results" / "h200.jsonl"
@@ -17,7 +19,7 @@ H200 = Path(__file__).parents[3] / "docs" / "results" / "h200.jsonl"
 
 def names(*configs: dict[str, object]) -> list[str]:
     """What the rows are called, from the first row down."""
-    points = [CollectedPoint(f"p-{n}", "s", one, "PENDING") for n, one in enumerate(configs)]
+    points = [PointResult(f"p-{n}", "s", one, State.PENDING) for n, one in enumerate(configs)]
     return names_of(Collection("s", points))
 
 
@@ -79,7 +81,7 @@ def test_what_else_differs_sorts_by_its_number() -> None:
 
 def test_the_name_sorts_as_the_rows_stand() -> None:
     points = [
-        CollectedPoint(f"p-{length}", "s", asked(shape__seq_len=length), "PENDING")
+        PointResult(f"p-{length}", "s", asked(shape__seq_len=length), State.PENDING)
         for length in (16384, 512, 4096)
     ]
     _, made = point_table(points, [row(point) for point in points])

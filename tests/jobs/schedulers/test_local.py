@@ -16,7 +16,7 @@ from jobs.schedulers import local
 from jobs.schedulers.local import has_sbatch, run_plan
 from jobs.sweeps.ledger import PLANNED_JOB, Ledger, PlannedPoint, Source
 from jobs.sweeps.plan import Plan, make_plan, write_ledger
-from jobs.sweeps.request import Ask
+from jobs.sweeps.request import PointRequest
 from tests.conf.compositions import composed
 from tests.fake_node import install
 
@@ -31,7 +31,7 @@ def planned(folder: Path, ends: dict[int, str]) -> tuple[Plan, Ledger]:
     for length in ends:
         one = dataclasses.replace(copy.deepcopy(config), cluster=cluster)
         one.shape.seq_len = length
-        asks.append(Ask(one, {"shape.seq_len": str(length)}))
+        asks.append(PointRequest(one, {"shape.seq_len": str(length)}))
     plan = make_plan(asks, Source())
     ledger = Ledger.create(folder / "runs")
     write_ledger(plan, ledger, verb="sweep", command="python launch.py sweep")

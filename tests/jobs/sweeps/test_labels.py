@@ -7,14 +7,16 @@ import random
 from xml.etree import ElementTree
 
 from jobs.collect.junit import junit_text
-from jobs.status.results import CollectedPoint, Collection
+from jobs.record import State
+from jobs.status.collection import Collection
+from jobs.status.point_result import PointResult
 from jobs.sweeps.labels import words_apart
 from tests.builders.records import asked
 
 
-def points(*configs: dict[str, object]) -> list[CollectedPoint]:
+def points(*configs: dict[str, object]) -> list[PointResult]:
     return [
-        CollectedPoint(f"p-{number}", "s-1", config, "PLANNED")
+        PointResult(f"p-{number}", "s-1", config, State.PLANNED)
         for number, config in enumerate(configs)
     ]
 

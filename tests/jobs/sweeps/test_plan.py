@@ -31,7 +31,7 @@ from jobs.sweeps.plan import (
     software,
     write_ledger,
 )
-from jobs.sweeps.request import Ask
+from jobs.sweeps.request import PointRequest
 from jobs.sweeps.source import CHECKOUT
 from tests.conf.compositions import composed
 
@@ -48,7 +48,7 @@ def config() -> Run:
 
 
 def planned_id(config: Run, source: Source = SOURCE) -> str:
-    return make_plan([Ask(config, {})], source).points[0].point_id
+    return make_plan([PointRequest(config, {})], source).points[0].point_id
 
 
 def leaves(value: object, path: str = "") -> list[str]:
@@ -146,7 +146,9 @@ def test_every_problem_of_every_point_is_told_once(config: Run) -> None:
     wrong = with_changed(config, "shape.num_heads", -1)
     worse = with_changed(wrong, "shape.batch", -1)
     with pytest.raises(UsageError) as refused:
-        make_plan([Ask(config, {}), Ask(wrong, {}), Ask(worse, {})], SOURCE)
+        make_plan(
+            [PointRequest(config, {}), PointRequest(wrong, {}), PointRequest(worse, {})], SOURCE
+        )
     assert str(refused.value).splitlines() == [
         "shape.num_heads must be at least 1, got -1",
         "shape.batch must be at least 1, got -1",
@@ -154,7 +156,7 @@ def test_every_problem_of_every_point_is_told_once(config: Run) -> None:
 
 
 def test_two_choices_that_make_one_point_are_told(config: Run) -> None:
-    asks = [Ask(config, {"shape.seq_len": value}) for value in ("128", "0128")]
+    asks = [PointRequest(config, {"shape.seq_len": value}) for value in ("128", "0128")]
     with pytest.raises(
         UsageError, match=r"^shape.seq_len=128 and shape.seq_len=0128 make the same"
     ):
@@ -163,7 +165,7 @@ def test_two_choices_that_make_one_point_are_told(config: Run) -> None:
 
 def test_where_a_point_runs_does_not_make_another_point(config: Run) -> None:
     asks = [
-        Ask(with_changed(config, "launch.retries", value), {"launch.retries": str(value)})
+        PointRequest(with_changed(config, "launch.retries", value), {"launch.retries": str(value)})
         for value in (1, 2)
     ]
     with pytest.raises(UsageError, match="run two sweeps and compare them"):
@@ -175,11 +177,11 @@ def test_a_sweep_has_one_cluster(config: Run) -> None:
     with pytest.raises(
         UsageError, match="cluster must be one for the whole sweep, got local, ours"
     ):
-        make_plan([Ask(config, {}), Ask(other, {})], SOURCE)
+        make_plan([PointRequest(config, {}), PointRequest(other, {})], SOURCE)
 
 
 def test_a_damaged_plan_is_told_with_its_point_and_key(config: Run) -> None:
-    (point,) = make_plan([Ask(config, {})], SOURCE).points
+    (point,) = make_plan([PointRequest(config, {})], SOURCE).points
     wide = point.model_copy(update={"config": point.config | {"shape": {"seq_len": "x"}}})
     with pytest.raises(LedgerError, match=rf"{point.point_id} is damaged: config.shape.seq_len"):
         point_of(wide)
@@ -192,12 +194,12 @@ def test_a_checkout_that_no_import_path_can_name_is_told(
 ) -> None:
     monkeypatch.setattr(plan, "CHECKOUT", Path("/home/me/a:b"))
     with pytest.raises(UsageError, match="must lie in a path without ':', got /home/me/a:b"):
-        make_plan([Ask(config, {})], Source())
+        make_plan([PointRequest(config, {})], Source())
 
 
 def test_what_no_node_will_take_is_planned_and_told(config: Run) -> None:
     refused = with_changed(config, "recipe", Fp8CurrentRecipe())
-    made = make_plan([Ask(config, {}), Ask(refused, {})], SOURCE)
+    made = make_plan([PointRequest(config, {}), PointRequest(refused, {})], SOURCE)
     assert [point.index for point in made.points] == [0, 1]
     assert made.runnable == made.points[:1]
     (told,) = made.unsupported
@@ -208,7 +210,7 @@ def test_what_no_node_will_take_is_planned_and_told(config: Run) -> None:
 def test_a_plan_holds_the_typed_point_and_its_site(config: Run) -> None:
     config.cluster.requests = {"gb300": Request(gres="gpu:4")}
     config.recipe = Bf16Recipe()
-    (point,) = make_plan([Ask(config, {})], SOURCE).points
+    (point,) = make_plan([PointRequest(config, {})], SOURCE).points
     back = PlannedPoint.model_validate_json(point.model_dump_json())
     assert point_of(back) == Point(
         **{field.name: getattr(config, field.name) for field in dataclasses.fields(Point)}
@@ -219,7 +221,7 @@ def test_a_plan_holds_the_typed_point_and_its_site(config: Run) -> None:
 def test_the_ledger_holds_all_that_a_node_needs_before_anything_starts(
     config: Run, tmp_path: Path
 ) -> None:
-    made = make_plan([Ask(config, {})], SOURCE)
+    made = make_plan([PointRequest(config, {})], SOURCE)
     ledger = Ledger.create(tmp_path)
     write_ledger(made, ledger, verb="run", command="python launch.py")
     (point,) = ledger.plan()
@@ -247,8 +249,8 @@ def test_of_a_ledger_that_cannot_be_written_nothing_stays(
         path.write_text("half")
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(plan, "write_atomic", full)
-    made = make_plan([Ask(config, {})], SOURCE)
+    monkeypatch.setattr(plan, "write_whole", full)
+    made = make_plan([PointRequest(config, {})], SOURCE)
     ledger = Ledger.create(tmp_path)
     with pytest.raises(LedgerError) as caught:
         write_ledger(made, ledger, verb="run", command="python launch.py")
@@ -266,8 +268,8 @@ def test_of_a_plan_whose_writing_is_interrupted_nothing_stays(
     def interrupt(path: Path, _text: str) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(plan, "write_atomic", interrupt)
-    made = make_plan([Ask(config, {})], SOURCE)
+    monkeypatch.setattr(plan, "write_whole", interrupt)
+    made = make_plan([PointRequest(config, {})], SOURCE)
     with pytest.raises(KeyboardInterrupt):
         write_ledger(made, Ledger.create(tmp_path), verb="run", command="python launch.py")
     assert list(tmp_path.iterdir()) == []

@@ -10,8 +10,9 @@ import pytest
 from rich.console import Console
 
 from jobs.collect import output as collect_show
-from jobs.record import Outcome
-from jobs.status.results import CollectedPoint, Collection
+from jobs.record import Outcome, State
+from jobs.status.collection import Collection
+from jobs.status.point_result import PointResult
 from jobs.terminal import screen
 from jobs.terminal.tables import show_table
 from tests.builders.records import asked, record, with_notes
@@ -68,8 +69,8 @@ def test_what_was_left_out_is_said() -> None:
 @WIDTHS
 def test_a_collection_has_whole_words(width: int) -> None:
     points = [
-        CollectedPoint(
-            *(f"p-7a0d52d4303{number}", "s-1", asked(recipe, shape__seq_len=length), state),
+        PointResult(
+            *(f"p-7a0d52d4303{number}", "s-1", asked(recipe, shape__seq_len=length), State(state)),
             job_id=f"14_{number}",
             record=record("p-1", asked(recipe)) if state == "PASSED" else None,
         )
