@@ -19,10 +19,8 @@ import torch
 from torch import Tensor
 
 from conf.choices import Projection
-from mxfp8_attention.case import Case, make_case, weight_shapes
+from mxfp8_attention.case import Case
 from mxfp8_attention.rope.mla import mla_rope_k, mla_rope_kv, mla_rope_q
-
-__all__ = ["Activations", "Case", "Path", "make_case", "weight_shapes"]
 
 NORM_EPS = 1e-5
 
@@ -32,7 +30,7 @@ class Activations:
     """What one forward pass computed, still attached to its graph.
 
     Attributes:
-        projected: What `Path.project` returned.
+        projected: What `AttentionPath.project` returned.
         q_SBHD: Rotated queries, as attention gets them.
         k_SBHD: Rotated keys.
         v_SBHD: Values.
@@ -48,7 +46,7 @@ class Activations:
     out_SBC: Tensor
 
 
-class Path(ABC):
+class AttentionPath(ABC):
     """One implementation of the layer.
 
     Attributes:

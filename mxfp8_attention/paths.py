@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from conf.choices import RecipeName
 from conf.schema import Recipe
+from mxfp8_attention.case import Case
 from mxfp8_attention.emulation.layer import EmulatedPath
-from mxfp8_attention.layer import Case, Path
+from mxfp8_attention.layer import AttentionPath
 from mxfp8_attention.reference import ReferencePath
 from mxfp8_attention.te.layer import TransformerEnginePath
 
 BACKENDS = ("reference", "emulated", "te")
 
 
-def build_path(backend: str, recipe: Recipe, case: Case) -> Path:
+def build_path(backend: str, recipe: Recipe, case: Case) -> AttentionPath:
     """One arm of a comparison.
 
     Args:

@@ -15,15 +15,15 @@ from torch import Tensor
 from torch.nn import functional
 
 from conf.choices import Projection
-from mxfp8_attention.head_pieces import head_pieces, to_NSD, to_SBHD
-from mxfp8_attention.layer import NORM_EPS, Case, Path
-from mxfp8_attention.matmul_precision import matmul_precision
+from mxfp8_attention.case import Case
+from mxfp8_attention.layer import NORM_EPS, AttentionPath
+from mxfp8_attention.matmul import head_pieces, matmul_precision, to_NSD, to_SBHD
 
 # Scores, probabilities, and in backward their gradients with autograd's own temporaries.
 PLANES = 6
 
 
-class ReferencePath(Path):
+class ReferencePath(AttentionPath):
     """The layer in FP32."""
 
     name = "fp32"

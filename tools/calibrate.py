@@ -30,7 +30,7 @@ from conf.schema import (
     Recipe,
     Shape,
 )
-from mxfp8_attention.accuracy.predictions import DEFAULT_SEEDS, other_seeds, predict_recipes
+from mxfp8_attention.accuracy.prediction import DEFAULT_SEEDS, other_seeds, predict_recipes
 from mxfp8_attention.accuracy.store import STORE, save
 from mxfp8_attention.capability.limits import HOPPER_FP8_HEAD_DIM
 from mxfp8_attention.capability.refusal import rope_refusal, shape_refusal

@@ -14,10 +14,17 @@ from conf.schema import Point, Recipe
 from jobs.node.clock import Clock
 from jobs.node.outcome import RefusedError
 from jobs.text import join_sentences
+from mxfp8_attention.capability.attention_kernel import (
+    check_kernel,
+    fallback,
+    forget_kernel,
+    last_kernel,
+    query_kernel,
+)
 from mxfp8_attention.capability.checks import Check, Refusal
-from mxfp8_attention.capability.cudnn import REMEDY
-from mxfp8_attention.layer import Case
-from mxfp8_attention.layer import Path as AttentionPath
+from mxfp8_attention.capability.libraries import REMEDY
+from mxfp8_attention.case import Case
+from mxfp8_attention.layer import AttentionPath
 
 PathBuilder = Callable[[str, Recipe, Case], AttentionPath]
 
@@ -64,11 +71,9 @@ def ask_attention(
     """
     if point.backend is not Backend.te:
         return
-    from mxfp8_attention.capability.attention import ask_before, check_before
-
     two_cudnns = next((c for c in checks if c.name == "cuDNN" and c.ok is False), None)
     for arm, recipe in recipes.items():
-        check = check_before(arm, recipe, ask_before(point.shape, recipe, case.softmax_scale))
+        check = check_kernel(arm, recipe, query_kernel(point.shape, recipe, case.softmax_scale))
         checks.append(check)
         if check.refusal is None:
             continue
@@ -97,9 +102,7 @@ def first_step(
     path = build(point.backend.name, recipe, case)
     on_te = point.backend is Backend.te
     if on_te:
-        from mxfp8_attention.capability import attention as capability_attention
-
-        capability_attention.forget()
+        forget_kernel()
     kept: list[dict[str, Tensor]] = []
 
     def step() -> None:
@@ -108,12 +111,12 @@ def first_step(
     first_ms = clock.once_ms(step)
     for _ in range(getattr(path, "settling_steps", 0)):
         step()
-    kernel, fallback = f"{path.name}, emulated in PyTorch", None
+    kernel, substitute = f"{path.name}, emulated in PyTorch", None
     if on_te:
-        ran = capability_attention.ran()
-        kernel, fallback = str(ran), capability_attention.fallback(recipe, ran, os.environ)
+        ran = last_kernel()
+        kernel, substitute = str(ran), fallback(recipe, ran, os.environ)
     peak = _peak_memory_gib(path, clock) if path.x_SBC.is_cuda else None
-    return Arm(name, path, recipe, kept[0], kernel, fallback, first_ms, peak)
+    return Arm(name, path, recipe, kept[0], kernel, substitute, first_ms, peak)
 
 
 def weight_cache_check(arm: Arm) -> Check | None:

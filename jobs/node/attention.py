@@ -21,8 +21,8 @@ from jobs.node.telemetry import Telemetry
 from jobs.node.validate import expectation, validate
 from jobs.perf import EMULATED_NOTE
 from jobs.record import BenchmarkResult, Outcome
-from mxfp8_attention.layer import make_case
-from mxfp8_attention.stages import stage_errors
+from mxfp8_attention.accuracy.stages import stage_errors
+from mxfp8_attention.case import make_case
 
 Say = Callable[[str], None]
 

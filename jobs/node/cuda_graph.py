@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from jobs.errors import JobError
-from mxfp8_attention.layer import Path as AttentionPath
+from mxfp8_attention.layer import AttentionPath
 
 _WARMUP = 3
 # Replaying runs the same kernels on the same data; only atomics may add in another order.

@@ -24,8 +24,8 @@ from jobs.node.draft import Draft
 from jobs.node.point_file import read_point_file
 from jobs.node.stages import Stage, stages_of
 from mxfp8_attention.capability.checks import Check
-from mxfp8_attention.layer import Path as AttentionPath
-from mxfp8_attention.layer import make_case
+from mxfp8_attention.case import make_case
+from mxfp8_attention.layer import AttentionPath
 from mxfp8_attention.paths import build_path
 
 _TIMEOUT_S = 600

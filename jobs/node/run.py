@@ -25,8 +25,8 @@ from jobs.node.telemetry import Telemetry
 from jobs.process import current_process
 from jobs.record import Outcome, Record, Started, to_json
 from jobs.span import iso
-from mxfp8_attention.capability.checks import Check, checks_for, first_refusal, look
-from mxfp8_attention.capability.flags import flags
+from mxfp8_attention.capability.checks import Check, first_refusal, query_machine, run_checks
+from mxfp8_attention.capability.environment import flagged_variables
 from mxfp8_attention.paths import build_path
 
 
@@ -66,7 +66,10 @@ def _run(draft: Draft, attempt_dir: Path, build: PathBuilder, variables: Mapping
     telemetry: Telemetry | None = None
     try:
         draft.environment = gather_environment(draft.point_file, variables)
-        draft.flags = [*flags(variables), *source_change(draft.point_file, draft.environment)]
+        draft.flags = [
+            *flagged_variables(variables),
+            *source_change(draft.point_file, draft.environment),
+        ]
         _say(f"node {draft.environment.host}, GPU {draft.environment.gpu_name or 'none'}")
         _ask_capability(draft)
         telemetry = Telemetry(draft.environment.gpu_uuid)
@@ -89,8 +92,8 @@ def _ask_capability(draft: Draft) -> None:
     needs_libraries = point.gpu.device == "cuda" and (
         point.backend is Backend.te or point.job is Job.probe
     )
-    machine = look(transformer_engine_version(), ask=needs_libraries)
-    draft.checks = checks_for(point, machine)
+    machine = query_machine(transformer_engine_version(), query=needs_libraries)
+    draft.checks = run_checks(point, machine)
     if machine.libraries is not None:
         draft.environment = draft.environment.model_copy(
             update={

@@ -22,7 +22,7 @@ from jobs.node.figures import stage_timing
 from jobs.node.statistics import estimate
 from jobs.record import DIRECTIONS, StageTiming
 from mxfp8_attention.flops import STAGES
-from mxfp8_attention.layer import Path as AttentionPath
+from mxfp8_attention.layer import AttentionPath
 
 _WARMUP = 3
 _BLOCKS = 5

@@ -20,8 +20,7 @@ from mxfp8_attention.accuracy.gates import (
     judge,
 )
 from mxfp8_attention.accuracy.plausibility import implausible
-from mxfp8_attention.accuracy.prediction import PREDICTED_HERE, Prediction
-from mxfp8_attention.accuracy.predictions import predict
+from mxfp8_attention.accuracy.prediction import PREDICTED_HERE, Prediction, predict
 from mxfp8_attention.accuracy.store import stored
 
 Tensors = Mapping[str, Tensor]
@@ -59,7 +58,7 @@ def validate(
 
     Args:
         point: Shape and tolerance.
-        recipe: The recipe arm's tensors, as `Path.step` names them.
+        recipe: The recipe arm's tensors, as `AttentionPath.step` names them.
         bf16: The BF16 arm's.
         reference: The FP32 path's.
         prediction: What `expectation` gave.

@@ -66,7 +66,7 @@ def head_views(name: str, tensor: Tensor, shape: Shape) -> tuple[list[Tensor], l
     """Part a tensor of a step by heads.
 
     Args:
-        name: Its name in `Path.step` or `stage_errors`; a gradient's starts with d.
+        name: Its name in `AttentionPath.step` or `stage_errors`; a gradient's starts with d.
         tensor: It.
         shape: The layer.
 
@@ -104,7 +104,7 @@ def tensor_errors(
     atol: float | None = None,
     rtol: float | None = None,
 ) -> TensorErrors:
-    """Compare one tensor of `Path.step` with the same of another path.
+    """Compare one tensor of `AttentionPath.step` with the same of another path.
 
     Args:
         name: The tensor's name there.
@@ -164,7 +164,7 @@ def step_errors(
     atol: float | None = None,
     rtol: float | None = None,
 ) -> dict[str, TensorErrors]:
-    """Compare everything that `Path.step` returns.
+    """Compare everything that `AttentionPath.step` returns.
 
     Args:
         actual: One path's tensors.

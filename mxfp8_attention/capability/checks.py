@@ -1,8 +1,7 @@
-"""Whether this machine can run a point, and if not, why: each question with its own answer.
+"""Check whether this machine can run a point, with a reason for every answer.
 
-`look` asks the machine and its libraries; `checks_for` judges the answers, and is pure, so that
-what only other machines answer can be tested anywhere. The attention kernels are asked by
-`mxfp8_attention.capability.attention`.
+`query_machine` asks the machine and its libraries. `run_checks` evaluates the answers and is pure:
+answers of other machines can be tested anywhere.
 """
 
 from __future__ import annotations
@@ -13,7 +12,12 @@ from enum import Enum
 
 from conf.choices import Backend, Job, RecipeName
 from conf.schema import Gpu, Point
-from mxfp8_attention.capability.cudnn import REMEDY, LibraryAnswers, ask_libraries, show_version
+from mxfp8_attention.capability.libraries import (
+    REMEDY,
+    LibraryAnswers,
+    query_libraries,
+    show_version,
+)
 from mxfp8_attention.capability.limits import (
     COMPUTE_CAPABILITIES,
     CUDNN_FOR_CURRENT_SCALING_ATTENTION,
@@ -76,12 +80,12 @@ class Machine:
     no_cuda_reason: str = ""
 
 
-def look(te_version: str | None, *, ask: bool) -> Machine:
+def query_machine(te_version: str | None, *, query: bool) -> Machine:
     """Asks the machine.
 
     Args:
         te_version: Transformer Engine's version as its package states it.
-        ask: Whether to ask PyTorch's and Transformer Engine's libraries too; takes seconds.
+        query: Whether to ask PyTorch's and Transformer Engine's libraries too; takes seconds.
 
     Returns:
         Its answers.
@@ -97,11 +101,11 @@ def look(te_version: str | None, *, ask: bool) -> Machine:
         compute_capability=torch.cuda.get_device_capability(0),
         cuda=cuda,
         te_version=te_version,
-        libraries=ask_libraries() if ask else None,
+        libraries=query_libraries() if query else None,
     )
 
 
-def checks_for(point: Point, machine: Machine) -> list[Check]:
+def run_checks(point: Point, machine: Machine) -> list[Check]:
     """Judges what the machine said for one point.
 
     Args:

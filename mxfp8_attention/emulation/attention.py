@@ -18,8 +18,7 @@ import torch
 from torch import Tensor
 
 from mxfp8_attention.emulation.attention_numerics import AttentionNumerics
-from mxfp8_attention.head_pieces import head_pieces, to_NSD, to_SBHD
-from mxfp8_attention.matmul_precision import matmul_precision
+from mxfp8_attention.matmul import head_pieces, matmul_precision, to_NSD, to_SBHD
 
 KEY_TILE = 128
 # [s_q, s_kv] FP32 tensors of one head alive at once, in backward.

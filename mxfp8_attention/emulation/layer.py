@@ -13,6 +13,7 @@ from torch.nn import functional
 
 from conf.choices import Projection, Weights
 from conf.schema import Recipe
+from mxfp8_attention.case import Case
 from mxfp8_attention.emulation.attention import (
     AttentionMask,
     AttentionRules,
@@ -20,10 +21,10 @@ from mxfp8_attention.emulation.attention import (
 )
 from mxfp8_attention.emulation.attention_numerics import attention_numerics
 from mxfp8_attention.emulation.linear import EmulatedLinear, linear_numerics
-from mxfp8_attention.layer import NORM_EPS, Case, Path
+from mxfp8_attention.layer import NORM_EPS, AttentionPath
 
 
-class EmulatedPath(Path):
+class EmulatedPath(AttentionPath):
     """One arm, emulated.
 
     Args:

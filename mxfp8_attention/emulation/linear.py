@@ -37,7 +37,7 @@ from mxfp8_attention.emulation.rounding import (
     per_tensor,
     to_bf16,
 )
-from mxfp8_attention.matmul_precision import matmul_precision
+from mxfp8_attention.matmul import matmul_precision
 
 
 @dataclass(frozen=True)

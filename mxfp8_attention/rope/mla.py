@@ -26,8 +26,8 @@ from typing import SupportsIndex
 import torch
 from torch import Tensor
 
-from mxfp8_attention.rope import ops as rope_ops
-from mxfp8_attention.rope.autograd import (
+from mxfp8_attention.rope import operators as rope_ops
+from mxfp8_attention.rope.operators import (
     canonical,
     overlaps_itself,
     restored,

@@ -14,8 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from mxfp8_attention.rope import kernels as rope_kernels
-from mxfp8_attention.rope import kernels_kv as rope_kernels_kv
+from mxfp8_attention.rope import triton_kernels as kernels
 
 
 @dataclass(frozen=True)
@@ -45,7 +44,7 @@ def q_into(
     if x.numel() == 0:
         return
     _launch(
-        rope_kernels.rotate_heads,
+        kernels.rotate_heads,
         seq_len * batch * _blocks(heads, tile.heads),
         (out, x),
         (cos, sin, positions),
@@ -144,7 +143,7 @@ def _share_key(
     if k.numel() == 0:
         return
     _launch(
-        rope_kernels_kv.share_key,
+        kernels.share_key,
         seq_len * batch * _blocks(heads, tile.heads),
         (k, k if v is None else v, kv, key),
         (cos, sin, positions),
@@ -174,7 +173,7 @@ def _gather_key_gradient(
         return
     grad_v = grad_k if grad_v is None else grad_v
     _launch(
-        rope_kernels_kv.gather_key_gradient,
+        kernels.gather_key_gradient,
         seq_len * batch,
         (dkv, dkey, grad_k, grad_v),
         (cos, sin, positions),

@@ -21,14 +21,15 @@ from torch.nn import Parameter
 from conf.choices import Projection, RecipeName, Weights
 from conf.schema import Recipe
 from mxfp8_attention.capability.refusal import attention_is_quantized, mask_name
-from mxfp8_attention.layer import NORM_EPS, Case, Path, weight_shapes
+from mxfp8_attention.case import Case, weight_shapes
+from mxfp8_attention.layer import NORM_EPS, AttentionPath
 from mxfp8_attention.te.recipes import transformer_engine_recipe
 
 # With delayed scaling the first steps quantize with scales of an empty history.
 _SETTLING_STEPS = 3
 
 
-class TransformerEnginePath(Path):
+class TransformerEnginePath(AttentionPath):
     """One arm through Transformer Engine.
 
     Args:

@@ -14,12 +14,11 @@ from conf.choices import Projection
 from conf.schema import CalibratedTolerance, MxFp8Recipe, Shape
 from mxfp8_attention.accuracy.errors import TensorErrors, step_errors
 from mxfp8_attention.accuracy.gates import FP32_REFERENCE, STAGE_REFERENCE, calibrated_bounds
-from mxfp8_attention.accuracy.prediction import Prediction
-from mxfp8_attention.accuracy.predictions import predict
+from mxfp8_attention.accuracy.prediction import Prediction, predict
+from mxfp8_attention.accuracy.stages import stage_errors, staged_step
+from mxfp8_attention.case import make_case
 from mxfp8_attention.emulation.layer import EmulatedPath
-from mxfp8_attention.layer import make_case
 from mxfp8_attention.reference import ReferencePath
-from mxfp8_attention.stages import stage_errors, staged_step
 from tools.calibrate import shipped_shapes
 from tools.numerics_tables import in_markers, markdown
 

@@ -16,12 +16,11 @@ from torch import Tensor
 from conf.schema import Bf16Recipe, CalibratedTolerance, SeedTolerance
 from mxfp8_attention.accuracy.errors import step_errors
 from mxfp8_attention.accuracy.gates import RECIPE_ARM, Verdict, judge
-from mxfp8_attention.accuracy.prediction import Prediction
-from mxfp8_attention.accuracy.predictions import predict
+from mxfp8_attention.accuracy.prediction import Prediction, predict
+from mxfp8_attention.accuracy.stages import stage_errors, staged_step
+from mxfp8_attention.case import Case, make_case
 from mxfp8_attention.emulation.layer import EmulatedPath
-from mxfp8_attention.layer import Case, make_case
 from mxfp8_attention.reference import ReferencePath
-from mxfp8_attention.stages import stage_errors, staged_step
 from tests.mxfp8_attention.mutants import MUTANTS, RECIPE, Fault, MutantPath
 from tools.calibrate import shipped_shapes
 from tools.numerics_tables import in_markers, markdown

@@ -11,13 +11,13 @@ import torch
 from torch import Tensor
 
 from conf.schema import Bf16Recipe, MxFp8Recipe, Shape
+from mxfp8_attention.case import Case
 from mxfp8_attention.emulation import rounding
 from mxfp8_attention.emulation.attention import AttentionMask
 from mxfp8_attention.emulation.attention_numerics import BF16_NUMERICS
 from mxfp8_attention.emulation.layer import EmulatedPath
 from mxfp8_attention.emulation.linear import EmulatedLinear, linear_numerics
 from mxfp8_attention.emulation.mxfp8 import Fp8Format, fake_quantize, quantize
-from mxfp8_attention.layer import Case
 from mxfp8_attention.rope.mla import RopeTables, rope_tables
 
 RECIPE = MxFp8Recipe()

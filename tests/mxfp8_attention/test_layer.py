@@ -9,7 +9,7 @@ import torch
 
 from conf.choices import Projection
 from conf.schema import Bf16Recipe, Fp8CurrentRecipe, MxFp8Recipe
-from mxfp8_attention.layer import make_case, weight_shapes
+from mxfp8_attention.case import make_case, weight_shapes
 from mxfp8_attention.paths import build_path
 from tests.shapes import tiny
 

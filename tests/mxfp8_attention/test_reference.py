@@ -10,8 +10,9 @@ from torch import Tensor
 from torch.nn import functional
 
 from conf.choices import AttnMask, Projection
-from mxfp8_attention import head_pieces, reference
-from mxfp8_attention.layer import NORM_EPS, Case, make_case
+from mxfp8_attention import matmul, reference
+from mxfp8_attention.case import Case, make_case
+from mxfp8_attention.layer import NORM_EPS
 from mxfp8_attention.reference import ReferencePath
 from tests.mxfp8_attention.live_memory import LiveMemory
 from tests.shapes import tiny
@@ -107,7 +108,7 @@ def test_fused_and_split_give_the_same_result_on_copied_weights() -> None:
 def test_the_pieces_that_heads_run_in_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     case = make_case(tiny(batch=2), "cpu")
     whole = ReferencePath(case).step()
-    monkeypatch.setattr(head_pieces, "_CPU_BUDGET_BYTES", 1)
+    monkeypatch.setattr(matmul, "_CPU_BUDGET_BYTES", 1)
     piecewise = ReferencePath(case).step()
     for name, tensor in whole.items():
         assert distance(piecewise[name], tensor.double()) < 1e-6, name
@@ -127,8 +128,8 @@ def test_a_piece_of_attention_needs_no_more_memory_than_stated(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     shape = tiny(seq_len=512, num_heads=2)
-    piece = head_pieces.piece_bytes(512, 512, reference.PLANES)
-    monkeypatch.setattr(head_pieces, "_CPU_BUDGET_BYTES", piece)
+    piece = matmul.piece_bytes(512, 512, reference.PLANES)
+    monkeypatch.setattr(matmul, "_CPU_BUDGET_BYTES", piece)
     case = make_case(shape, "cpu")
     path = ReferencePath(case)
     with LiveMemory() as memory:

@@ -24,7 +24,7 @@ from conf.schema import Benchmark, Bf16Recipe, Shape
 from jobs.node.benchmark import BASELINE, RECIPE, collect
 from jobs.node.clock import CudaClock, timing_event
 from jobs.record import DIRECTIONS
-from mxfp8_attention.layer import make_case
+from mxfp8_attention.case import make_case
 from mxfp8_attention.rope.mla import mla_rope_kv, mla_rope_q
 from mxfp8_attention.te.layer import TransformerEnginePath
 

@@ -15,8 +15,8 @@ from conf.choices import Backend
 from conf.plain import to_plain
 from conf.schema import Benchmark, CalibratedTolerance, Gpu, MxFp8Recipe, Point, Recipe
 from jobs.node.point_file import PointFile, read_point_file
-from mxfp8_attention.layer import Case
-from mxfp8_attention.layer import Path as AttentionPath
+from mxfp8_attention.case import Case
+from mxfp8_attention.layer import AttentionPath
 from mxfp8_attention.paths import build_path
 from tests.shapes import TINY
 

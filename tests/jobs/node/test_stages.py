@@ -10,8 +10,8 @@ import torch
 from conf.choices import Projection
 from conf.schema import Bf16Recipe, MxFp8Recipe, Recipe
 from jobs.node.stages import stages_of
+from mxfp8_attention.case import make_case
 from mxfp8_attention.flops import STAGES
-from mxfp8_attention.layer import make_case
 from mxfp8_attention.paths import build_path
 from tests.shapes import TINY
 

@@ -11,9 +11,9 @@ from torch import Tensor
 from conf.choices import Projection
 from mxfp8_attention.accuracy import errors
 from mxfp8_attention.accuracy.errors import head_views, step_errors, tensor_errors
-from mxfp8_attention.layer import make_case
+from mxfp8_attention.accuracy.stages import staged_step
+from mxfp8_attention.case import make_case
 from mxfp8_attention.reference import ReferencePath
-from mxfp8_attention.stages import staged_step
 from tests.shapes import tiny
 
 SHAPE = tiny()

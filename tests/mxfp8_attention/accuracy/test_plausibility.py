@@ -12,8 +12,7 @@ import torch
 from conf import schema
 from conf.schema import Bf16Recipe, MxFp8Recipe, Recipe
 from mxfp8_attention.accuracy.plausibility import implausible
-from mxfp8_attention.accuracy.prediction import Expected, Prediction, TensorPrediction
-from mxfp8_attention.accuracy.predictions import predict
+from mxfp8_attention.accuracy.prediction import Expected, Prediction, TensorPrediction, predict
 from mxfp8_attention.accuracy.store import entries
 from mxfp8_attention.emulation import linear as emulation_linear
 from mxfp8_attention.emulation.rounding import to_bf16

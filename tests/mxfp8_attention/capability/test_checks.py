@@ -22,10 +22,10 @@ from mxfp8_attention.capability.checks import (
     Check,
     Machine,
     Refusal,
-    checks_for,
     first_refusal,
+    run_checks,
 )
-from mxfp8_attention.capability.cudnn import LibraryAnswers
+from mxfp8_attention.capability.libraries import LibraryAnswers
 from tests.shapes import DSV3
 
 H200 = Gpu(name="h200", matches=["H200"], compute_capability="9.0")
@@ -80,11 +80,11 @@ def named(checks: list[Check], name: str) -> Check:
     ],
 )
 def test_what_the_libraries_say_yes_to_runs(made: Point, machine: Machine) -> None:
-    assert first_refusal(checks_for(made, machine)) is None
+    assert first_refusal(run_checks(made, machine)) is None
 
 
 def test_mxfp8_on_hopper_is_refused_in_transformer_engines_own_sentence() -> None:
-    refusal = first_refusal(checks_for(point(MxFp8Recipe(), H200), on_h200()))
+    refusal = first_refusal(run_checks(point(MxFp8Recipe(), H200), on_h200()))
     assert refusal is not None
     assert refusal.refusal is Refusal.unsupported
     assert refusal.reason == NO_MXFP8
@@ -92,19 +92,19 @@ def test_mxfp8_on_hopper_is_refused_in_transformer_engines_own_sentence() -> Non
 
 @pytest.mark.parametrize("cudnn", ["9.19.0", "9.23.0", "9.23.1"])
 def test_mxfp8_attention_needs_a_cudnn_that_has_it(cudnn: str) -> None:
-    refusal = first_refusal(checks_for(point(MxFp8Recipe(), GB300), on_gb300(cudnn)))
+    refusal = first_refusal(run_checks(point(MxFp8Recipe(), GB300), on_gb300(cudnn)))
     assert refusal is not None
     assert refusal.refusal is Refusal.unsupported
     assert cudnn in refusal.reason
 
 
 def test_another_gpu_than_asked_for_is_an_error_unless_any_will_do() -> None:
-    refusal = first_refusal(checks_for(point(Bf16Recipe(), GB300), on_h200()))
+    refusal = first_refusal(run_checks(point(Bf16Recipe(), GB300), on_h200()))
     assert refusal is not None
     assert refusal.refusal is Refusal.wrong_gpu
     assert "gpu=gb300 must be GB300, got NVIDIA H200" in refusal.reason
     relaxed = point(Bf16Recipe(), replace(GB300, any=True))
-    assert first_refusal(checks_for(relaxed, on_h200())) is None
+    assert first_refusal(run_checks(relaxed, on_h200())) is None
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_another_gpu_than_asked_for_is_an_error_unless_any_will_do() -> None:
 def test_a_gpu_is_named_by_a_whole_word(name: str, asked: str, driver: str, is_it: bool) -> None:
     """Its peaks would be another's: their shares would be wrong without a word."""
     wanted = Gpu(name=name, matches=[asked])
-    checks = checks_for(point(Bf16Recipe(), wanted), replace(on_h200(), gpu_name=driver))
+    checks = run_checks(point(Bf16Recipe(), wanted), replace(on_h200(), gpu_name=driver))
     refusal = first_refusal(checks)
     assert (refusal is None) is is_it
     assert refusal is None or refusal.refusal is Refusal.wrong_gpu
@@ -131,14 +131,14 @@ def test_a_gpu_is_named_by_a_whole_word(name: str, asked: str, driver: str, is_i
 
 def test_a_gpu_of_the_right_name_and_another_capability_is_not_the_one() -> None:
     odd = replace(on_h200(), compute_capability=(9, 5))
-    refusal = first_refusal(checks_for(point(Bf16Recipe(), H200), odd))
+    refusal = first_refusal(run_checks(point(Bf16Recipe(), H200), odd))
     assert refusal is not None
     assert refusal.refusal is Refusal.wrong_gpu
 
 
 def test_no_gpu_is_unsupported() -> None:
     bare = Machine(None, None, None, None, None, "PyTorch is built without CUDA")
-    refusal = first_refusal(checks_for(point(Bf16Recipe(), H200), bare))
+    refusal = first_refusal(run_checks(point(Bf16Recipe(), H200), bare))
     assert refusal is not None
     assert refusal.refusal is Refusal.unsupported
     assert "PyTorch is built without CUDA" in refusal.reason
@@ -146,7 +146,7 @@ def test_no_gpu_is_unsupported() -> None:
 
 def test_a_broken_transformer_engine_beside_its_gpu_is_an_import_error() -> None:
     broken = on_h200(te_error="ImportError: libcublas.so.13: cannot open", cudnn_te=None)
-    refusal = first_refusal(checks_for(point(Bf16Recipe(), H200), broken))
+    refusal = first_refusal(run_checks(point(Bf16Recipe(), H200), broken))
     assert refusal is not None
     assert refusal.refusal is Refusal.import_error
     assert "libcublas.so.13" in refusal.reason
@@ -155,7 +155,7 @@ def test_a_broken_transformer_engine_beside_its_gpu_is_an_import_error() -> None
 def test_a_cudnn_that_raises_is_an_import_error_with_what_to_set() -> None:
     words = "RuntimeError: cuDNN version incompatibility: PyTorch was compiled against (9, 19, 0)"
     broken = on_h200(cudnn_together_error=words, cudnn_te="9.14.0")
-    checks = checks_for(point(Bf16Recipe(), H200), broken)
+    checks = run_checks(point(Bf16Recipe(), H200), broken)
     refusal = first_refusal(checks)
     assert refusal is not None
     assert refusal.refusal is Refusal.import_error
@@ -165,7 +165,7 @@ def test_a_cudnn_that_raises_is_an_import_error_with_what_to_set() -> None:
 
 
 def test_two_working_cudnns_are_shown_and_refuse_nothing() -> None:
-    checks = checks_for(point(Bf16Recipe(), H200), on_h200(cudnn_te="9.14.0"))
+    checks = run_checks(point(Bf16Recipe(), H200), on_h200(cudnn_te="9.14.0"))
     cudnn = named(checks, "cuDNN")
     assert cudnn.ok is False
     assert "two different ones" in cudnn.reason
@@ -176,7 +176,7 @@ def test_two_working_cudnns_are_shown_and_refuse_nothing() -> None:
 def test_a_probe_reports_everything_and_refuses_nothing_but_the_wrong_gpu() -> None:
     broken = on_h200(te_error="OSError: libcudnn_heuristic.so.9: undefined symbol", cudnn_te=None)
     probe = point(MxFp8Recipe(), H200, job=Job.probe)
-    checks = checks_for(probe, broken)
+    checks = run_checks(probe, broken)
     assert first_refusal(checks) is None
     assert named(checks, "Transformer Engine").ok is False
     assert named(checks, "cuDNN").ok is False

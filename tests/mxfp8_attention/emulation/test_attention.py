@@ -18,7 +18,7 @@ from conf.schema import (
     MxFp8Recipe,
     Recipe,
 )
-from mxfp8_attention import head_pieces
+from mxfp8_attention import matmul
 from mxfp8_attention.emulation import rounding
 from mxfp8_attention.emulation.attention import (
     PLANES,
@@ -29,7 +29,7 @@ from mxfp8_attention.emulation.attention import (
 )
 from mxfp8_attention.emulation.attention_numerics import BF16_NUMERICS, attention_numerics
 from mxfp8_attention.emulation.mxfp8 import Fp8Format, quantize_colwise, quantize_rowwise
-from mxfp8_attention.head_pieces import piece_bytes
+from mxfp8_attention.matmul import piece_bytes
 from mxfp8_attention.reference import attention_NSD
 from tests.mxfp8_attention.emulation import plain_loops
 from tests.mxfp8_attention.live_memory import LiveMemory
@@ -194,7 +194,7 @@ def test_the_pieces_that_heads_run_in_change_nothing(
 ) -> None:
     tensors = inputs()
     whole = run(tensors, rules(recipe))
-    monkeypatch.setattr(head_pieces, "_CPU_BUDGET_BYTES", 1)
+    monkeypatch.setattr(matmul, "_CPU_BUDGET_BYTES", 1)
     piecewise = run(tensors, rules(recipe))
     for one, other in zip(whole, piecewise, strict=True):
         assert distance(one, other) < 1e-3
@@ -215,7 +215,7 @@ def test_a_piece_needs_no_more_memory_than_stated(
     recipe: Recipe, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seq_len, heads = 384, 4
-    monkeypatch.setattr(head_pieces, "_CPU_BUDGET_BYTES", piece_bytes(seq_len, seq_len, PLANES))
+    monkeypatch.setattr(matmul, "_CPU_BUDGET_BYTES", piece_bytes(seq_len, seq_len, PLANES))
     tensors = inputs(seq_len, 1, heads)
     with LiveMemory() as memory:
         run(tensors, rules(recipe))

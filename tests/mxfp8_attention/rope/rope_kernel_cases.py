@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from mxfp8_attention.rope import eager as rope_eager
-from mxfp8_attention.rope import ops as rope_ops
+from mxfp8_attention.rope import operators as rope_ops
 from mxfp8_attention.rope import triton as rope_triton
 from mxfp8_attention.rope.mla import (
     context_parallel_positions,

@@ -15,15 +15,14 @@ from unittest import mock
 import torch
 from torch import Tensor
 
-from mxfp8_attention.rope import kernels as rope_kernels
-from mxfp8_attention.rope import kernels_kv as rope_kernels_kv
 from mxfp8_attention.rope import triton as rope_triton
+from mxfp8_attention.rope import triton_kernels as kernels
 from mxfp8_attention.rope.tables import rope_tables
 
 KERNELS = (
-    (rope_kernels, "rotate_heads"),
-    (rope_kernels_kv, "share_key"),
-    (rope_kernels_kv, "gather_key_gradient"),
+    (kernels, "rotate_heads"),
+    (kernels, "share_key"),
+    (kernels, "gather_key_gradient"),
 )
 _POINTERS = {
     torch.float64: "*fp64",

@@ -19,7 +19,7 @@ from conf.schema import (
     Shape,
 )
 from mxfp8_attention.accuracy.errors import step_errors
-from mxfp8_attention.layer import make_case
+from mxfp8_attention.case import make_case
 from mxfp8_attention.paths import build_path
 from mxfp8_attention.reference import ReferencePath
 from mxfp8_attention.te.layer import TransformerEnginePath, dequantized

@@ -10,9 +10,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from mxfp8_attention.rope import ops as rope_ops
+from mxfp8_attention.rope import operators as rope_ops
 from mxfp8_attention.rope.mla import mla_rope_k, mla_rope_kv, mla_rope_q, rope_tables
-from mxfp8_attention.rope.ops import resolve_kernel
+from mxfp8_attention.rope.operators import resolve_kernel
 
 TABLES = rope_tables(5, 6)
 

@@ -34,7 +34,7 @@ _USUAL = {
 }
 
 
-def flags(variables: Mapping[str, str]) -> list[str]:
+def flagged_variables(variables: Mapping[str, str]) -> list[str]:
     """Names the variables whose value changes what the run means.
 
     Args:

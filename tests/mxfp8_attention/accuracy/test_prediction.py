@@ -19,17 +19,17 @@ from conf.schema import (
 )
 from mxfp8_attention.accuracy.errors import step_errors
 from mxfp8_attention.accuracy.gates import RECIPE_ARM, failures, judge
-from mxfp8_attention.accuracy.predictions import (
+from mxfp8_attention.accuracy.prediction import (
     _mean_and_deviation,
     other_seeds,
     predict,
     predict_recipes,
-    stored,
 )
+from mxfp8_attention.accuracy.stages import stage_errors, staged_step
+from mxfp8_attention.accuracy.store import stored
+from mxfp8_attention.case import make_case
 from mxfp8_attention.emulation.layer import EmulatedPath
-from mxfp8_attention.layer import make_case
 from mxfp8_attention.reference import ReferencePath
-from mxfp8_attention.stages import stage_errors, staged_step
 from tests.shapes import tiny
 from tools.calibrate import shipped_shapes
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mxfp8_attention.capability.flags import flags
+from mxfp8_attention.capability.environment import flagged_variables
 
 
 @pytest.mark.parametrize(
@@ -22,4 +22,4 @@ from mxfp8_attention.capability.flags import flags
 def test_variables_that_change_the_meaning_of_a_run_are_flagged(
     variables: dict[str, str], told: list[str]
 ) -> None:
-    assert [flag.split(":")[0] for flag in flags(variables)] == told
+    assert [flag.split(":")[0] for flag in flagged_variables(variables)] == told

@@ -18,17 +18,17 @@ from conf.schema import (
     Recipe,
     Shape,
 )
-from mxfp8_attention.capability.attention import (
+from mxfp8_attention.capability.attention_kernel import (
     Kernel,
-    ask_before,
-    check_before,
+    check_kernel,
     fallback,
-    forget,
+    forget_kernel,
     kernel_of,
-    ran,
+    last_kernel,
+    query_kernel,
 )
 from mxfp8_attention.capability.checks import Refusal
-from mxfp8_attention.layer import make_case
+from mxfp8_attention.case import make_case
 from mxfp8_attention.te.layer import TransformerEnginePath
 from tests.mxfp8_attention.te import fake_transformer_engine
 from tests.shapes import DSV3
@@ -104,20 +104,20 @@ def test_no_kernel_refuses_the_point_with_the_librarys_reasons() -> None:
         "Disabling FusedAttention for FP8 current scaling on arch < sm100",
         "Disabling UnfusedDotProductAttention for FP8 attention",
     )
-    check = check_before("recipe", Fp8CurrentRecipe(fp8_dpa=True), Kernel("none", None, reasons))
+    check = check_kernel("recipe", Fp8CurrentRecipe(fp8_dpa=True), Kernel("none", None, reasons))
     assert check.refusal is Refusal.unsupported
     for reason in reasons:
         assert reason in check.reason
 
 
 def test_fp8_attention_that_would_fall_back_runs_and_fails_after() -> None:
-    check = check_before("recipe", MxFp8Recipe(), FUSED_BF16)
+    check = check_kernel("recipe", MxFp8Recipe(), FUSED_BF16)
     assert check.ok is False
     assert check.refusal is None
 
 
 def test_a_baseline_without_a_fused_kernel_is_refused() -> None:
-    check = check_before("bf16", Bf16Recipe(), UNFUSED)
+    check = check_kernel("bf16", Bf16Recipe(), UNFUSED)
     assert check.refusal is Refusal.unsupported
 
 
@@ -125,7 +125,7 @@ def test_a_listener_leaves_the_librarys_logging_as_it_was(monkeypatch: pytest.Mo
     fake_transformer_engine.install(monkeypatch)
     logger = logging.getLogger("DotProductAttention")
     handlers, propagate = list(logger.handlers), logger.propagate
-    ask_before(DSV3, Bf16Recipe(), 0.1)
+    query_kernel(DSV3, Bf16Recipe(), 0.1)
     assert (logger.handlers, logger.propagate) == (handlers, propagate)
     assert fake_transformer_engine.AttentionLogging._log_level == logging.WARNING
 
@@ -156,9 +156,9 @@ def test_the_library_is_asked_for_exactly_this_shape_and_recipe(
     fake_transformer_engine.install(
         monkeypatch, compute_capability=compute_capability, cudnn=cudnn
     )
-    found = ask_before(shape, recipe, 0.1)
+    found = query_kernel(shape, recipe, 0.1)
     assert (found.family, found.sub_backend) == (kernel.family, kernel.sub_backend)
-    refused = check_before("recipe", recipe, found).refusal is not None
+    refused = check_kernel("recipe", recipe, found).refusal is not None
     assert refused == (kernel == NONE)
     if refused:
         assert any("Disabling FusedAttention" in reason for reason in found.reasons)
@@ -167,12 +167,12 @@ def test_the_library_is_asked_for_exactly_this_shape_and_recipe(
 def test_what_ran_is_what_was_chosen_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     fake_transformer_engine.install(monkeypatch)
     case = make_case(replace(HOPPER_FP8, seq_len=32, hidden=64, num_heads=1), "cpu")
-    forget()
+    forget_kernel()
     TransformerEnginePath(Fp8DelayedRecipe(fp8_dpa=True), case).step()
-    assert ran() == FUSED_FP8
-    forget()
+    assert last_kernel() == FUSED_FP8
+    forget_kernel()
     TransformerEnginePath(Bf16Recipe(), case).step()
-    assert ran() == FUSED_BF16
+    assert last_kernel() == FUSED_BF16
 
 
 @pytest.mark.te
@@ -188,10 +188,13 @@ class TestOnTransformerEngine:
     def test_the_answer_before_is_what_runs(self) -> None:
         shape = Shape(name="small", seq_len=256, hidden=512, num_heads=4, init_std=512**-0.5)
         case = make_case(shape, "cuda")
-        before = ask_before(shape, Bf16Recipe(), case.softmax_scale)
-        forget()
+        before = query_kernel(shape, Bf16Recipe(), case.softmax_scale)
+        forget_kernel()
         TransformerEnginePath(Bf16Recipe(), case).step()
-        assert (ran().family, ran().sub_backend) == (before.family, before.sub_backend)
+        assert (last_kernel().family, last_kernel().sub_backend) == (
+            before.family,
+            before.sub_backend,
+        )
 
     @pytest.mark.skipif(
         torch.cuda.is_available() and torch.cuda.get_device_capability() >= (10, 0),
@@ -199,6 +202,6 @@ class TestOnTransformerEngine:
     )
     def test_hopper_gives_its_reasons_against_current_scaling_attention(self) -> None:
         shape = Shape(name="small", seq_len=256, hidden=512, num_heads=4)
-        kernel = ask_before(shape, Fp8CurrentRecipe(fp8_dpa=True), 0.1)
+        kernel = query_kernel(shape, Fp8CurrentRecipe(fp8_dpa=True), 0.1)
         assert kernel.family == "none"
         assert any("FP8 current scaling on arch < sm100" in reason for reason in kernel.reasons)

@@ -21,8 +21,8 @@ from torch import Tensor
 from conf.choices import Projection
 from conf.schema import Shape
 from mxfp8_attention.accuracy.errors import TensorErrors, tensor_errors
-from mxfp8_attention.layer import Path
-from mxfp8_attention.matmul_precision import matmul_precision
+from mxfp8_attention.layer import AttentionPath
+from mxfp8_attention.matmul import matmul_precision
 from mxfp8_attention.reference import ReferencePath
 
 _HEADS = ("q", "k", "v")
@@ -33,14 +33,14 @@ def projected_names(shape: Shape) -> tuple[str, ...]:
     return ("qkv",) if shape.projection is Projection.fused else ("q_proj", "kv_proj")
 
 
-def staged_step(path: Path) -> dict[str, Tensor]:
+def staged_step(path: AttentionPath) -> dict[str, Tensor]:
     """Run one step of an arm and keep what passes between its stages.
 
     Args:
         path: The arm; its gradients are cleared.
 
     Returns:
-        Detached: what `Path.step` returns, each projection's output, and the gradients of
+        Detached: what `AttentionPath.step` returns, each projection's output, and the gradients of
         these, of q, k, v and of attention.
     """
     path.zero_grad()
@@ -65,7 +65,9 @@ def staged_step(path: Path) -> dict[str, Tensor]:
     return tensors
 
 
-def stage_errors(path: Path, tensors: dict[str, Tensor] | None = None) -> dict[str, TensorErrors]:
+def stage_errors(
+    path: AttentionPath, tensors: dict[str, Tensor] | None = None
+) -> dict[str, TensorErrors]:
     """Compare every stage of one step of an arm with FP32 on the same inputs.
 
     Args:

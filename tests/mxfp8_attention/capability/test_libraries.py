@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from mxfp8_attention.capability import cudnn as capability_cudnn
-from mxfp8_attention.capability.cudnn import ask_libraries, show_version, understand
+from mxfp8_attention.capability import libraries
+from mxfp8_attention.capability.libraries import LibraryAnswers, query_libraries, show_version
 
 YES = {"fp8": [True, ""], "mxfp8": [False, "needs 10.0"], "fp8_block_scaling": [True, ""]}
 # As seen on a machine with 9.14.0 in the system and 9.19.0 beside PyTorch.
@@ -26,7 +26,7 @@ def test_versions_are_shown_as_people_write_them(encoded: int, shown: str) -> No
 
 
 def test_one_cudnn_for_both_is_no_conflict() -> None:
-    found = understand({"torch": 91900}, {"te": 91900, "torch": 91900, **YES})
+    found = LibraryAnswers.from_replies({"torch": 91900}, {"te": 91900, "torch": 91900, **YES})
     assert (found.cudnn_torch, found.cudnn_te) == ("9.19.0", "9.19.0")
     assert found.conflict is None
     assert not found.differ
@@ -34,7 +34,7 @@ def test_one_cudnn_for_both_is_no_conflict() -> None:
 
 
 def test_two_that_both_work_differ_without_a_conflict() -> None:
-    found = understand({"torch": 91900}, {"te": 92101, "torch": 91900, **YES})
+    found = LibraryAnswers.from_replies({"torch": 91900}, {"te": 92101, "torch": 91900, **YES})
     assert found.differ
     assert found.conflict is None
 
@@ -54,7 +54,7 @@ def test_two_that_both_work_differ_without_a_conflict() -> None:
 def test_each_way_of_disagreeing_names_who_failed_and_why(
     alone: dict[str, object], together: dict[str, object], who: str
 ) -> None:
-    found = understand(alone, together)
+    found = LibraryAnswers.from_replies(alone, together)
     assert found.conflict is not None
     assert found.conflict.startswith(f"{who} cannot use the cuDNN it finds:")
     assert "cudnn" in found.conflict.lower()
@@ -62,7 +62,7 @@ def test_each_way_of_disagreeing_names_who_failed_and_why(
 
 def test_a_library_that_is_not_installed_is_no_cudnn_conflict() -> None:
     missing = "ModuleNotFoundError: No module named 'transformer_engine'"
-    found = understand({"torch": 91900}, {"te_error": missing, "torch": 91900})
+    found = LibraryAnswers.from_replies({"torch": 91900}, {"te_error": missing, "torch": 91900})
     assert found.conflict is None
     assert found.te_error == missing
 
@@ -72,23 +72,23 @@ def test_a_child_that_dies_is_told_and_its_earlier_words_are_kept(
 ) -> None:
     speaks = "print('ANSWER {\"torch\": 91900}', flush=True)"
     dies = f"{speaks}\nimport os, signal\nos.kill(os.getpid(), signal.SIGSEGV)"
-    monkeypatch.setattr(capability_cudnn, "_ASK_TORCH", speaks)
-    monkeypatch.setattr(capability_cudnn, "_ASK_TRANSFORMER_ENGINE", dies)
-    found = ask_libraries()
+    monkeypatch.setattr(libraries, "_ASK_TORCH", speaks)
+    monkeypatch.setattr(libraries, "_ASK_TRANSFORMER_ENGINE", dies)
+    found = query_libraries()
     assert found.cudnn_torch == "9.19.0"
     assert found.te_error is not None
     assert "exit status -11" in found.te_error
 
 
 def test_a_child_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(capability_cudnn, "_ASK_TORCH", "import time; time.sleep(60)")
-    monkeypatch.setattr(capability_cudnn, "_ASK_TRANSFORMER_ENGINE", "pass")
-    found = ask_libraries(timeout_s=0.5)
+    monkeypatch.setattr(libraries, "_ASK_TORCH", "import time; time.sleep(60)")
+    monkeypatch.setattr(libraries, "_ASK_TRANSFORMER_ENGINE", "pass")
+    found = query_libraries(timeout_s=0.5)
     assert found.cudnn_torch_error == "no answer within 0.5 s"
 
 
 def test_the_children_run_under_this_interpreter() -> None:
     assert sys.executable
-    found = ask_libraries()
+    found = query_libraries()
     # Here neither library may be there; the question itself never raises.
     assert found.te_error is not None or found.cudnn_te is not None

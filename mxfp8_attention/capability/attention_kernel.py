@@ -52,7 +52,7 @@ class Kernel:
         return f"fused attention, {name} (sub-backend {self.sub_backend})"
 
 
-def ask_before(shape: Shape, recipe: Recipe, softmax_scale: float) -> Kernel:
+def query_kernel(shape: Shape, recipe: Recipe, softmax_scale: float) -> Kernel:
     """Asks the library which kernel it would take for exactly this shape, for training.
 
     Args:
@@ -97,7 +97,7 @@ def ask_before(shape: Shape, recipe: Recipe, softmax_scale: float) -> Kernel:
     return _kernel(use_flash, use_fused, sub_backend, use_unfused, reasons)
 
 
-def ran() -> Kernel:
+def last_kernel() -> Kernel:
     """The kernel that the last forward pass ran.
 
     Returns:
@@ -126,21 +126,21 @@ def kernel_of(record: Mapping[str, Any]) -> Kernel:
     )
 
 
-def forget() -> None:
-    """Makes the next forward pass choose its kernel anew, so that `ran` speaks of that pass."""
+def forget_kernel() -> None:
+    """Forget the last choice, so that `last_kernel` reports the next pass."""
     from transformer_engine.pytorch.attention.dot_product_attention import _attention_backends
 
     _attention_backends["attention_params"] = None
     _attention_backends["backend_selection_requires_update"] = True
 
 
-def check_before(arm: str, recipe: Recipe, kernel: Kernel) -> Check:
+def check_kernel(arm: str, recipe: Recipe, kernel: Kernel) -> Check:
     """Judges the library's answer before an arm runs.
 
     Args:
         arm: recipe or bf16.
         recipe: The arm's quantization.
-        kernel: What `ask_before` said.
+        kernel: What `query_kernel` said.
 
     Returns:
         A check that refuses the point where no kernel takes it, and where only the unfused one
@@ -167,7 +167,7 @@ def fallback(recipe: Recipe, kernel: Kernel, variables: Mapping[str, str]) -> st
 
     Args:
         recipe: The arm's quantization.
-        kernel: What `ran` said after its forward pass.
+        kernel: What `last_kernel` said after its forward pass.
         variables: The environment, which can turn the backward of FP8 attention into BF16.
 
     Returns:

@@ -7,10 +7,10 @@ import torch
 
 from conf.choices import AttnMask, Projection
 from conf.schema import Bf16Recipe, MxFp8Recipe
+from mxfp8_attention.accuracy.stages import projected_names, stage_errors, staged_step
+from mxfp8_attention.case import make_case
 from mxfp8_attention.emulation.layer import EmulatedPath
-from mxfp8_attention.layer import make_case
 from mxfp8_attention.reference import ReferencePath
-from mxfp8_attention.stages import projected_names, stage_errors, staged_step
 from tests.shapes import tiny
 
 # Two operands of E4M3; attention's P and dS add to theirs.

@@ -66,6 +66,22 @@ class LibraryAnswers:
     cudnn_together_error: str | None
     availability: dict[str, tuple[bool, str]]
 
+    @classmethod
+    def from_replies(cls, alone: dict[str, object], together: dict[str, object]) -> LibraryAnswers:
+        """Combine the replies of the child with PyTorch alone and of the child with both."""
+        return cls(
+            cudnn_torch=_version(alone.get("torch")),
+            cudnn_torch_error=_text(alone.get("torch_error") or alone.get("died")),
+            cudnn_te=_version(together.get("te")),
+            te_error=_text(together.get("te_error") or together.get("died")),
+            cudnn_together_error=_text(together.get("torch_error")),
+            availability={
+                name: (bool(answer[0]), str(answer[1]))
+                for name in ("fp8", "mxfp8", "fp8_block_scaling")
+                if isinstance(answer := together.get(name), list)
+            },
+        )
+
     @property
     def conflict(self) -> str | None:
         """What is wrong between the two, in one sentence; None if nothing is."""
@@ -99,7 +115,7 @@ def show_version(encoded: int) -> str:
     return f"{major}.{rest // 100}.{rest % 100}"
 
 
-def ask_libraries(timeout_s: float = 120.0) -> LibraryAnswers:
+def query_libraries(timeout_s: float = 120.0) -> LibraryAnswers:
     """Asks both libraries, each in its own child process, at the same time.
 
     Args:
@@ -111,31 +127,7 @@ def ask_libraries(timeout_s: float = 120.0) -> LibraryAnswers:
     with ThreadPoolExecutor(2) as pool:
         alone = pool.submit(_ask, _ASK_TORCH, timeout_s)
         together = pool.submit(_ask, _ASK_TRANSFORMER_ENGINE, timeout_s)
-        return understand(alone.result(), together.result())
-
-
-def understand(alone: dict[str, object], together: dict[str, object]) -> LibraryAnswers:
-    """Turns the two children's words into one answer.
-
-    Args:
-        alone: What the child with PyTorch alone said; `died` if it left no answer.
-        together: What the child that loads PyTorch and then Transformer Engine said.
-
-    Returns:
-        The answer.
-    """
-    return LibraryAnswers(
-        cudnn_torch=_version(alone.get("torch")),
-        cudnn_torch_error=_text(alone.get("torch_error") or alone.get("died")),
-        cudnn_te=_version(together.get("te")),
-        te_error=_text(together.get("te_error") or together.get("died")),
-        cudnn_together_error=_text(together.get("torch_error")),
-        availability={
-            name: (bool(answer[0]), str(answer[1]))
-            for name in ("fp8", "mxfp8", "fp8_block_scaling")
-            if isinstance(answer := together.get(name), list)
-        },
-    )
+        return LibraryAnswers.from_replies(alone.result(), together.result())
 
 
 def _ask(program: str, timeout_s: float) -> dict[str, object]:
