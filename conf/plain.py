@@ -1,4 +1,4 @@
-"""Typed configuration to plain JSON data and back, refusing what does not fit."""
+"""Typed configuration to plain JSON data and back."""
 
 from __future__ import annotations
 
@@ -9,20 +9,14 @@ import typing
 from enum import Enum
 from typing import Any
 
+from conf.problem import Problem, ProblemError, UnknownKey
 from conf.schema import RECIPES, TOLERANCES, Recipe, Tolerance
 
 _VARIANTS: dict[type, dict[Any, type]] = {Recipe: dict(RECIPES), Tolerance: dict(TOLERANCES)}
 
 
 def to_plain(value: Any) -> Any:  # noqa: ANN401 - JSON is any of its six types
-    """Turns a config object into what JSON holds, enums as their names.
-
-    Args:
-        value: A dataclass of this module, or what one holds.
-
-    Returns:
-        Dicts, lists, strings, numbers, booleans and None.
-    """
+    """Convert a dataclass of conf to dicts, lists and scalars; an enum becomes its name."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {f.name: to_plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
     if isinstance(value, Enum):
@@ -35,18 +29,15 @@ def to_plain(value: Any) -> Any:  # noqa: ANN401 - JSON is any of its six types
 
 
 def from_plain(kind: Any, plain: Any, key: str = "") -> Any:  # noqa: ANN401 - any annotation
-    """Builds a typed config from what `to_plain` made, refusing what does not fit.
+    """Build a typed configuration from JSON data.
 
     Args:
-        kind: A dataclass of this module, or the annotation of one of its fields.
-        plain: What JSON held.
+        kind: A dataclass of conf, or the annotation of one of its fields.
+        plain: The JSON data.
         key: Dotted name of the value, for messages.
 
-    Returns:
-        A value of that type.
-
     Raises:
-        ValueError: An unknown key, or a value of another type.
+        ProblemError: An unknown key, or a value of the wrong type.
     """
     origin = typing.get_origin(kind)
     if origin in (typing.Union, types.UnionType):
@@ -82,12 +73,11 @@ def _dataclass_from_plain(kind: type, plain: dict[str, Any], key: str) -> Any:  
         name = from_plain(hint, plain["name"], f"{key}.name" if key else "name")
         kind = _VARIANTS[kind][name]
     hints = _hints(kind)
-    unknown = sorted(set(plain) - set(hints))
-    where = f"{key}." if key else ""
-    if unknown:
-        raise ValueError(f"{where}{unknown[0]} is not a key; known: {', '.join(sorted(hints))}")
+    prefix = f"{key}." if key else ""
+    for name in sorted(set(plain) - set(hints)):
+        raise ProblemError(UnknownKey(prefix + name, tuple(sorted(hints))))
     return kind(
-        **{name: from_plain(hints[name], value, f"{where}{name}") for name, value in plain.items()}
+        **{name: from_plain(hints[name], value, prefix + name) for name, value in plain.items()}
     )
 
 
@@ -97,6 +87,6 @@ def _hints(kind: type) -> dict[str, Any]:
     return typing.get_type_hints(kind)
 
 
-def _require(fits: bool, key: str, rule: str, got: object) -> None:
+def _require(fits: bool, key: str, constraint: str, value: object) -> None:
     if not fits:
-        raise ValueError(f"{key} must {rule}, got {got!r}")
+        raise ProblemError(Problem(key, constraint, value))

@@ -7,18 +7,24 @@ fields, never on the text.
       UsageError                 the command was wrong, nothing was done
         InvalidValue             a value breaks the constraint of its key
         InvalidConfig            several problems of one configuration
-        UnknownName              a verb, flag, key or choice that does not exist
+        InvalidWord              a word of the command line that cannot be used as typed
+        MissingValue             a key without the value that it needs
+        NotSettable              a key or flag that the user cannot set
+        UnknownName              a command, flag, key or choice that does not exist
         WrongIds                 too few, too many or the wrong ids for a verb
         UnknownId                an id that no sweep contains
         NoSweep                  the folder of sweeps is missing or empty
         NotInteractive           a question without a terminal to ask it on
+        NotInstalled             a package or a Python version is missing
+        NoWorkingDirectory       the working directory was deleted
       SchedulerError             the scheduler refused or did not answer
         SchedulerUnavailable
         SubmissionRefused
         SweepLocked              another process submits or runs the sweep
         WrongCluster             the sweep belongs to another cluster
         PartlySubmitted          a part was submitted before the error
-      FileError                  a file of ours cannot be used
+      FileError                  a file cannot be used
+        ConfigFileError          a file of the user's config folder
         LedgerError
         RecordError
 """
@@ -28,6 +34,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from conf.problem import Problem
 
 
 class JobError(Exception):
@@ -46,14 +54,7 @@ class UsageError(JobError):
 
 @dataclass(eq=False)
 class InvalidValue(UsageError):
-    """A value that breaks the constraint of its key.
-
-    Attributes:
-        key: Dotted key, as typed on the command line.
-        constraint: Completes "key must ...", for example "be at least 1".
-        value: The value that was given.
-        remedy: What to do instead, if the constraint does not say it.
-    """
+    """A value that breaks the constraint of its key; the fields are those of `Problem`."""
 
     key: str
     constraint: str
@@ -61,18 +62,56 @@ class InvalidValue(UsageError):
     remedy: str = ""
 
     def __str__(self) -> str:
-        remedy = f"; {self.remedy}" if self.remedy else ""
-        return f"{self.key} must {self.constraint}, got {self.value}{remedy}"
+        return str(Problem(self.key, self.constraint, self.value, self.remedy))
 
 
 @dataclass(eq=False)
 class InvalidConfig(UsageError):
     """One or more problems of a composed configuration, a line each."""
 
-    problems: Sequence[str]
+    problems: Sequence[Problem | UsageError]
 
     def __str__(self) -> str:
-        return "\n".join(self.problems)
+        return "\n".join(map(str, self.problems))
+
+
+@dataclass(eq=False)
+class InvalidWord(UsageError):
+    """A word of the command line that cannot be used as typed.
+
+    Attributes:
+        word: The word.
+        problem: What is wrong with it, for example "no key before =".
+        remedy: What to type instead.
+    """
+
+    word: str
+    problem: str
+    remedy: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.word}: {self.problem}" + (f"; {self.remedy}" if self.remedy else "")
+
+
+@dataclass(eq=False)
+class MissingValue(UsageError):
+    """A key without the value that it needs."""
+
+    key: str
+
+    def __str__(self) -> str:
+        return f"{self.key} has no value; add {self.key}=..."
+
+
+@dataclass(eq=False)
+class NotSettable(UsageError):
+    """A key or flag that the user cannot set; `reason` completes the sentence after a colon."""
+
+    name: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.name} cannot be set: {self.reason}"
 
 
 @dataclass(eq=False)
@@ -80,8 +119,8 @@ class UnknownName(UsageError):
     """A name that does not exist.
 
     Attributes:
-        kind: "verb", "flag", "key", "baseline", ...
-        name: What was typed.
+        kind: "command", "flag", "key", "baseline", the group of a choice, ...
+        name: The name as typed.
         suggestion: The nearest existing name.
         choices: Every valid name, if they are few.
     """
@@ -92,10 +131,11 @@ class UnknownName(UsageError):
     choices: Sequence[str] = ()
 
     def __str__(self) -> str:
-        text = f"unknown {self.kind} {self.name}"
+        name = self.name if self.name.startswith("-") else repr(self.name)
+        text = f"unknown {self.kind} {name}"
         if self.suggestion is not None:
             return f"{text}; did you mean {self.suggestion}?"
-        return f"{text}; choices: {', '.join(self.choices)}" if self.choices else text
+        return f"{text}; choose from {', '.join(self.choices)}" if self.choices else text
 
 
 @dataclass(eq=False)
@@ -111,13 +151,14 @@ class WrongIds(UsageError):
 
     verb: str
     expected: str
-    given: Sequence[str]
+    given: Sequence[str] = ()
     example: str = ""
 
     def __str__(self) -> str:
-        count = len(self.given)
-        example = f"; for example: {self.example}" if self.example else ""
-        return f"{self.verb} takes {self.expected}, not {count or 'none'}{example}"
+        example = f", for example: {self.example}" if self.example else ""
+        if not self.given:
+            return f"{self.verb} needs {self.expected}{example}"
+        return f"{self.verb} takes {self.expected}, not {len(self.given)}{example}"
 
 
 @dataclass(eq=False)
@@ -161,6 +202,30 @@ class NoSweep(UsageError):
         if not self.runs_dir.is_dir():
             return f"the folder of sweeps does not exist: {self.runs_dir}"
         return f"no sweep in {self.runs_dir} yet; start one: python launch.py sweep"
+
+
+@dataclass(eq=False)
+class NotInstalled(UsageError):
+    """A package, or a version of Python, that is missing from this interpreter."""
+
+    requirement: str
+    interpreter: str
+    remedy: str = ""
+
+    def __str__(self) -> str:
+        remedy = f"; {self.remedy}" if self.remedy else ""
+        return f"{self.requirement} is required, but {self.interpreter} does not have it{remedy}"
+
+
+@dataclass(eq=False)
+class NoWorkingDirectory(UsageError):
+    """The working directory was deleted, or cannot be entered any more."""
+
+    folder: str
+    detail: str
+
+    def __str__(self) -> str:
+        return f"the working directory {self.folder} cannot be used: {self.detail}; cd to another"
 
 
 class SchedulerError(JobError):
@@ -257,6 +322,26 @@ class FileError(JobError):
     def __str__(self) -> str:
         remedy = f"; {self.remedy}" if self.remedy else ""
         return f"{self.path} {self.problem}{remedy}"
+
+
+@dataclass(eq=False)
+class ConfigFileError(FileError):
+    """A configuration file of the user's that cannot be used.
+
+    Attributes:
+        path: The file, or its name below the config folder.
+        problem: The problem, or the error that a value of the file caused.
+        remedy: What to do.
+        line: Line of the file, counted from 1.
+    """
+
+    problem: str | UsageError  # type: ignore[assignment] # FileError has a text
+    line: int | None = None
+
+    def __str__(self) -> str:
+        line = "" if self.line is None else f":{self.line}"
+        remedy = f"; {self.remedy}" if self.remedy else ""
+        return f"{self.path}{line}: {self.problem}{remedy}"
 
 
 class LedgerError(FileError):

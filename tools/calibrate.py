@@ -220,7 +220,7 @@ def _chosen(options: argparse.Namespace) -> list[Shape]:
     shapes = [with_overrides(known[name], options.set) for name in names]
     problems = [problem for shape in shapes for problem in shape_problems(shape)]
     if problems:
-        raise ValueError(problems[0])
+        raise ValueError(str(problems[0]))
     fixed = {override.removeprefix("shape.").partition("=")[0] for override in options.set}
     return [variant for shape in shapes for variant in variants(shape, fixed)]
 

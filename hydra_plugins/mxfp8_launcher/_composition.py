@@ -24,7 +24,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 
 from conf.rules import number_problems
 from hydra_plugins.mxfp8_launcher._groups import is_group
-from jobs.errors import UsageError
+from jobs.errors import InvalidConfig, UsageError
 from jobs.sweeps.request import PointRequest
 
 # One for a whole sweep: each point of it lies in the same places and is planned from one grid.
@@ -184,7 +184,7 @@ def _object(config: DictConfig) -> Any:  # noqa: ANN401 - whichever verb's datac
     made = OmegaConf.to_object(config)
     problems = number_problems(made)
     if problems:
-        raise UsageError("\n".join(problems))
+        raise InvalidConfig(problems)
     return made
 
 

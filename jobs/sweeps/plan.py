@@ -21,11 +21,12 @@ from pathlib import Path
 from typing import Any
 
 from conf.plain import from_plain, to_plain
+from conf.problem import Problem, ProblemError
 from conf.rules import problems
 from conf.schema import Point
 from conf.site import Cluster, Launch
 from conf.verbs import Places, Run
-from jobs.errors import LedgerError, UsageError
+from jobs.errors import InvalidConfig, LedgerError, UsageError
 from jobs.files import readable_like, write_atomic
 from jobs.sweeps.ledger import Ledger, PlannedPoint, Source, SweepInfo, now
 from jobs.sweeps.request import PointRequest
@@ -69,12 +70,10 @@ def make_plan(requests: Sequence[PointRequest], source: Source | None = None) ->
         UsageError: A value that cannot be, or two choices that make the same point; one line for
             each problem, and nothing was started.
     """
-    found: dict[str, None] = {}
-    for request in requests:
-        found.update(dict.fromkeys(problems(request.config)))
-    found.update(dict.fromkeys([*_mixed(requests), *_place_problems(CHECKOUT)]))
-    if found:
-        raise UsageError("\n".join(found))
+    every = [problem for request in requests for problem in problems(request.config)]
+    every += [*_mixed(requests), *_place_problems(CHECKOUT)]
+    if every:
+        raise InvalidConfig(list({str(problem): problem for problem in every}.values()))
     source = source or source_of()
     points: dict[str, PlannedPoint] = {}
     for index, request in enumerate(requests):
@@ -85,19 +84,17 @@ def make_plan(requests: Sequence[PointRequest], source: Source | None = None) ->
     return Plan(tuple(points.values()), requests[0].config, source)
 
 
-def _mixed(requests: Sequence[PointRequest]) -> list[str]:
+def _mixed(requests: Sequence[PointRequest]) -> list[Problem]:
     names = sorted({request.config.cluster.name for request in requests})
     if len(names) > 1:
-        return [f"cluster must be one for the whole sweep, got {', '.join(names)}"]
+        return [Problem("cluster", "be the same for the whole sweep", ", ".join(names))]
     return []
 
 
-def _place_problems(checkout: Path) -> list[str]:
+def _place_problems(checkout: Path) -> list[Problem]:
     if os.pathsep in str(checkout):
-        return [
-            f"the checkout must lie in a path without {os.pathsep!r}, got {checkout}; "
-            "PYTHONPATH would be cut there"
-        ]
+        constraint = f"have no {os.pathsep!r} in its path, which would split PYTHONPATH"
+        return [Problem("the checkout", constraint, checkout)]
     return []
 
 
@@ -133,7 +130,7 @@ def site_of(planned: PlannedPoint) -> tuple[Cluster, Launch]:
 def _from_plan(kind: type, planned: PlannedPoint, plain: Any, key: str) -> Any:  # noqa: ANN401 - JSON, and whichever kind
     try:
         return from_plain(kind, plain, key)
-    except ValueError as error:
+    except ProblemError as error:
         raise LedgerError(
             Path("plan.jsonl"), f"is damaged at {planned.point_id}: {error}"
         ) from error

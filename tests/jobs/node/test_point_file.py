@@ -30,7 +30,7 @@ def test_a_point_comes_back_as_it_was_written(tmp_path: Path) -> None:
         ("{", "must be JSON"),
         ("[]", "must hold an object with the key point"),
         ('{"point": 1}', "must hold an object with the key point"),
-        ('{"point": {"shape": {"widht": 1}}}', "shape.widht is not a key"),
+        ('{"point": {"shape": {"widht": 1}}}', "unknown key shape.widht"),
         ('{"point": {"backend": "cuda"}}', "backend must be one of te, emulated"),
         ('{"point": {"shape": {"hidden": "wide"}}}', "shape.hidden must be of type int"),
     ],
