@@ -1,6 +1,6 @@
-"""Where a point's words go: into a pipe of whoever started it, who writes the log.
+"""The pipe that carries a point's output to its parent process, which writes the log.
 
-The standard library alone: both sides use it, and a node may have no more.
+Both sides use this module; standard library only.
 """
 
 from __future__ import annotations
@@ -8,17 +8,17 @@ from __future__ import annotations
 import os
 
 LOG_PIPE = "MXFP8_JOB_LOG_PIPE"
-"""The variable that names the pipe whose other end is written to the attempt's `output.log`."""
+"""Variable with the name of the pipe whose content goes to the attempt's `output.log`."""
 
 
 def pipe_name(descriptor: int) -> str:
-    """What names an open file on this machine as long as it is open."""
-    about = os.fstat(descriptor)
-    return f"{about.st_dev}:{about.st_ino}"
+    """Return a name that identifies an open file on this machine while it is open."""
+    stat = os.fstat(descriptor)
+    return f"{stat.st_dev}:{stat.st_ino}"
 
 
 def is_logged(descriptor: int) -> bool:
-    """Whether what is written there ends up in the attempt's log already."""
+    """True if a descriptor's output already goes to the attempt's log."""
     try:
         return pipe_name(descriptor) == os.environ.get(LOG_PIPE)
     except OSError:

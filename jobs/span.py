@@ -1,7 +1,7 @@
-"""When something began, by the calendar, and how long it took, by a clock that nobody sets.
+"""Start by the calendar, duration by the monotonic clock. Standard library only.
 
-A node's calendar may be an hour off, and may be set while a point runs: a duration never comes of
-two looks at it. The standard library alone.
+A node's calendar may be an hour off, and may be set while a point runs, so a duration is never the
+difference of two calendar readings.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TypedDict
 
 
 class Times(TypedDict):
-    """What a record holds of time."""
+    """The times of a record."""
 
     started_at: str
     finished_at: str
@@ -22,25 +22,21 @@ class Times(TypedDict):
 
 @dataclass(frozen=True)
 class Span:
-    """A stretch of time that has begun.
+    """A stretch of time that has started."""
 
-    Attributes:
-        began: When, by the calendar.
-    """
+    started: datetime = field(default_factory=lambda: datetime.now(UTC))
+    _start_s: float = field(default_factory=time.monotonic)
 
-    began: datetime = field(default_factory=lambda: datetime.now(UTC))
-    _mark_s: float = field(default_factory=time.monotonic)
-
-    def as_recorded(self) -> Times:
-        """The times of what ends now; they agree with each other."""
-        elapsed_s = time.monotonic() - self._mark_s
+    def times(self) -> Times:
+        """Return consistent times of a span that ends now."""
+        elapsed_s = time.monotonic() - self._start_s
         return {
-            "started_at": iso(self.began),
-            "finished_at": iso(self.began + timedelta(seconds=elapsed_s)),
+            "started_at": iso(self.started),
+            "finished_at": iso(self.started + timedelta(seconds=elapsed_s)),
             "duration_s": round(elapsed_s, 3),
         }
 
 
 def iso(moment: datetime) -> str:
-    """A moment as the ledger writes it."""
+    """Format a time as in the ledger."""
     return moment.isoformat(timespec="milliseconds")

@@ -40,7 +40,7 @@ NODE_SIDE = ("conf", "mxfp8_attention", "jobs.node", "jobs.runner")
 # A process of its own on the node: the login side starts it and never imports it.
 CHILD = "jobs.node"
 # It starts submitit, which travels with it in the sweep folder.
-SUBMITIT_ENTRY = "jobs.runner.begin"
+SUBMITIT_ENTRY = "jobs.runner.bootstrap"
 LOGIN_ONLY = {"hydra", "omegaconf", "submitit", "rich"}
 LAZY = {"transformer_engine", "matplotlib"}
 

@@ -65,7 +65,7 @@ class Draft:
             reason=end.reason,
             evidence=list(end.evidence),
             command=self.point_file.text("command"),
-            **self.span.as_recorded(),
+            **self.span.times(),
         )
 
 

@@ -124,7 +124,7 @@ def _write_started(draft: Draft, attempt_dir: Path) -> None:
     started = Started(
         **current_process().model_dump(),
         identity=draft.identity,
-        started_at=iso(draft.span.began),
+        started_at=iso(draft.span.started),
     )
     write_atomic(attempt_dir / "started.json", to_json(started))
 

@@ -1,1 +1,1 @@
-"""The parent process on the node; standard library only."""
+"""The parent process on the node: runs the points of a job with the standard library only."""

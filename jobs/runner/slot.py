@@ -1,7 +1,7 @@
-"""What one SLURM job, or one task of an array, runs: the points of its slot, one after another.
+"""Runs the points of one SLURM job or array task, one after another.
 
-submitit unpickles `run_slot` on the node. It uses the standard library alone, and travels in the
-sweep's folder with everything it imports, so that the node's interpreter needs none of it.
+submitit unpickles `run_slot` on the node. This module uses the standard library only and travels
+in the sweep's folder with everything that it imports.
 """
 
 from __future__ import annotations
@@ -18,132 +18,126 @@ from types import FrameType
 from typing import Any
 
 from jobs.files import new_attempt, read_json, write_atomic
-from jobs.runner.entry import (
-    AskStop,
-    Child,
-    StopError,
+from jobs.runner.attempt import (
+    PointRunner,
+    PollStop,
+    StopRequest,
+    no_record_line,
     read_outcome,
-    run_point,
-    unwritten_words,
 )
-from jobs.runner.postmortem import Seen, record_of_death
+from jobs.runner.postmortem import ProcessEnd, record_of_death
 from jobs.span import Span
 from jobs.text import parse_int
 
 JOB_UPTIME = "MXFP8_JOB_UPTIME"
-"""The variable that tells how long the node had been up when the job's script began there."""
-# The scheduler may warn a minute earlier than it was asked to.
+"""Variable with the node's uptime when the job script started."""
+# The scheduler may send its warning a minute early.
 _WARNING_SLACK_S = 75.0
+_JOB_TIMES = ("START", "END")
 _RETRIED = frozenset(
     {"node_fail", "preempted", "launch_failed", "container_failed", "storage", "lost"}
 )
 
 
 def run_slot(submission_json: str) -> list[dict[str, Any]]:
-    """Runs every point of this task that has no final record yet.
+    """Run every point of this task that has no final record yet, and return their summaries.
 
-    A requeued job runs this again and goes on where it was; what it had finished stays.
+    A requeued job calls this again and continues; finished points stay as they are.
 
     Args:
-        submission_json: What was written before the submission: the tasks and how to run them.
-
-    Returns:
-        What became of each point, in short; the records are the truth.
+        submission_json: File written before the submission: the tasks and how to run them.
 
     Raises:
-        SystemExit: The job was told to end; the scheduler knows why, so no record says more. Or
-            a record could not be written: the job's log says so, and its exit code.
+        SystemExit: The job was asked to end (the scheduler knows why, so no record is written),
+            or a record could not be written.
     """
-    asked = read_json(Path(submission_json))
-    job_id, folder = _job(Path(asked["sweep"]))
-    points = asked["tasks"][os.environ.get("SLURM_ARRAY_TASK_ID", "0")]
-    ask_stop = _handle_signals(asked["warning_s"], asked["time_min"])
-    child = Child(
-        python=asked["python"],
-        root=asked["root"],
-        job_id=job_id,
-        time_limit_s=asked["point_time_limit_s"],
-        env=_environment(asked),
-        max_log_mib=asked["max_log_mib"],
-    )
-    ended: list[dict[str, Any]] = []
-    stopped: StopError | None = None
-    unwritten = False
-    for number, point_id in enumerate(points, 1):
-        point_file = Path(asked["sweep"]) / "points" / f"{point_id}.json"
-        point_folder = folder / point_id
-        _say(f"point {number} of {len(points)}: {point_id}")
-        stopped = stopped or ask_stop()
-        try:
-            known, stopped = _turn(point_file, point_folder, child, ask_stop, stopped)
-        except OSError as error:  # a full disk, a folder that went away: the rest still runs
-            unwritten = True
-            reason = unwritten_words(point_id, error)
-            known = {"outcome": "ERROR", "cause": "lost", "reason": reason}
-        _say(
-            f"  {known['outcome']} {known.get('cause') or ''} {known.get('reason') or ''}".rstrip()
+    return Slot(read_json(Path(submission_json))).run()
+
+
+class Slot:
+    """The points of one task.
+
+    Args:
+        submission: Content of the submission file.
+    """
+
+    def __init__(self, submission: dict[str, Any]) -> None:
+        self.sweep = Path(submission["sweep"])
+        raw = os.environ["SLURM_JOB_ID"]
+        array, task = (os.environ.get(f"SLURM_ARRAY_{name}_ID") for name in ("JOB", "TASK"))
+        self.folder = self.sweep / (array or raw)
+        self.points: list[str] = submission["tasks"][task or "0"]
+        self.poll_stop = _handle_signals(submission["warning_s"], submission["time_min"])
+        # A snapshot lies inside the checkout, and git must not take it for the checkout.
+        in_snapshot = Path(submission["root"]).is_relative_to(self.sweep)
+        self.runner = PointRunner(
+            python=submission["python"],
+            root=submission["root"],
+            job_id=f"{array}_{task}" if array else raw,
+            time_limit_s=submission["point_time_limit_s"],
+            env={"GIT_CEILING_DIRECTORIES": submission["sweep"]} if in_snapshot else {},
+            max_log_mib=submission["max_log_mib"],
         )
-        ended.append({"point_id": point_id, **known})
-    signal.setitimer(signal.ITIMER_REAL, 0)
-    if unwritten:
-        raise SystemExit(os.EX_IOERR)
-    return ended
+        self.stop: StopRequest | None = None
 
+    def run(self) -> list[dict[str, Any]]:
+        """Run the points in order, and return their summaries."""
+        summaries: list[dict[str, Any]] = []
+        write_failed = False
+        for number, point_id in enumerate(self.points, 1):
+            _log(f"point {number} of {len(self.points)}: {point_id}")
+            try:
+                summary = self._run_point(point_id)
+            except OSError as error:  # a full disk, a folder that is gone: continue with the rest
+                write_failed = True
+                reason = no_record_line(point_id, error)
+                summary = {"outcome": "ERROR", "cause": "lost", "reason": reason}
+            fields = (summary[key] or "" for key in ("outcome", "cause", "reason"))
+            _log(f"  {' '.join(fields)}".rstrip())
+            summaries.append({"point_id": point_id, **summary})
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        if write_failed:
+            raise SystemExit(os.EX_IOERR)
+        return summaries
 
-def _turn(
-    point_file: Path,
-    point_folder: Path,
-    child: Child,
-    ask_stop: AskStop,
-    stopped: StopError | None,
-) -> tuple[dict[str, Any], StopError | None]:
-    """A point's turn: how it ended, in short, and whether the job has to stop after it."""
-    known = _finished(point_folder)
-    if known is None and stopped is None:
-        try:
-            known = run_point(point_file, point_folder, child, ask_stop)
-        except StopError as stop:
-            stopped = stop
-    if stopped is not None and stopped.cause is None:
-        _say(stopped.reason)
-        raise SystemExit(128 + signal.SIGTERM)
-    known = (
-        known or _finished(point_folder) or _not_started(point_file, point_folder, child.job_id)
-    )
-    return known, stopped
+    def _run_point(self, point_id: str) -> dict[str, Any]:
+        point_file = self.sweep / "points" / f"{point_id}.json"
+        point_folder = self.folder / point_id
+        self.stop = self.stop or self.poll_stop()
+        summary = _final_outcome(point_folder)
+        if summary is None and self.stop is None:
+            try:
+                summary = self.runner.run(point_file, point_folder, self.poll_stop)
+            except StopRequest as stop:
+                self.stop = stop
+        if self.stop is not None and self.stop.cause is None:
+            _log(self.stop.reason)
+            raise SystemExit(128 + signal.SIGTERM)
+        return (
+            summary
+            or _final_outcome(point_folder)
+            or self._record_not_started(point_file, point_folder)
+        )
 
-
-def _environment(asked: dict[str, Any]) -> dict[str, str]:
-    """A snapshot lies below the checkout: git must not take it for that."""
-    inside = Path(asked["root"]).is_relative_to(asked["sweep"])
-    return {"GIT_CEILING_DIRECTORIES": asked["sweep"]} if inside else {}
-
-
-def _job(sweep: Path) -> tuple[str, Path]:
-    """The job as people type it, and its folder."""
-    raw = os.environ["SLURM_JOB_ID"]
-    array = os.environ.get("SLURM_ARRAY_JOB_ID")
-    job_id = f"{array}_{os.environ['SLURM_ARRAY_TASK_ID']}" if array else raw
-    return job_id, sweep / (array or raw)
+    def _record_not_started(self, point_file: Path, point_folder: Path) -> dict[str, Any]:
+        attempt = new_attempt(point_folder)
+        end = ProcessEnd(stopped=("timeout", "not started: its job's time limit came first"))
+        record = record_of_death(point_file, attempt, self.runner.job_id, end, Span())
+        write_atomic(attempt / "record.json", json.dumps(record, indent=2) + "\n")
+        return read_outcome(attempt)
 
 
 def time_left_s(time_min: int, variables: Mapping[str, str] | None = None) -> float:
-    """Seconds until the job's time is over.
+    """Return the seconds until the job's time limit of `time_min` minutes, or its moved end.
 
-    The scheduler's clock and the node's may differ by hours: two moments are compared only where
-    one clock told both.
-
-    Args:
-        time_min: Minutes that it asked for.
-        variables: The job's environment, `os.environ` if None.
+    The clocks of scheduler and node may differ by hours, so only timestamps of the same clock are
+    subtracted.
     """
     variables = os.environ if variables is None else variables
     limit_s = time_min * 60.0
-    began, ends = (
-        parse_int(variables.get(f"SLURM_JOB_{word}_TIME", "")) for word in ("START", "END")
-    )
-    if began is not None and ends is not None:
-        limit_s = min(limit_s, float(ends - began))
+    start, end = (parse_int(variables.get(f"SLURM_JOB_{name}_TIME", "")) for name in _JOB_TIMES)
+    if start is not None and end is not None:
+        limit_s = min(limit_s, float(end - start))
     try:
         spent_s = time.clock_gettime(time.CLOCK_BOOTTIME) - float(variables[JOB_UPTIME])
     except (KeyError, ValueError):
@@ -151,58 +145,48 @@ def time_left_s(time_min: int, variables: Mapping[str, str] | None = None) -> fl
     return limit_s - max(0.0, spent_s)
 
 
-def _handle_signals(warning_s: float, time_min: int) -> AskStop:
-    """Notes when the running point has to end: before the scheduler ends the job, or told so."""
-    asked: list[StopError] = []
+def _handle_signals(warning_s: float, time_min: int) -> PollStop:
+    """Install handlers that note why the running point has to end, and an alarm near the end."""
+    requests: list[StopRequest] = []
     left_s = time_left_s(time_min)
     deadline = time.monotonic() + left_s
 
-    def stop(cause: str | None, reason: str) -> None:
-        asked.append(StopError(cause, reason))
+    def on_alarm(number: int, frame: FrameType | None) -> None:
+        reason = f"still running when its job's time limit of {time_min} min came near"
+        requests.append(StopRequest("timeout", reason))
 
-    def near_the_end(number: int, frame: FrameType | None) -> None:
-        stop("timeout", f"still running when its job's time limit of {time_min} min came near")
-
-    def warned(number: int, frame: FrameType | None) -> None:
-        # On a short job the warning may come a minute early: our own alarm is exact. A warning
-        # long before the end that we know of means that somebody has moved the end.
+    def on_warning(number: int, frame: FrameType | None) -> None:
+        # On a short job the warning may come a minute early, and our own alarm is exact. A warning
+        # long before the known end means that somebody has moved the end.
         if deadline - time.monotonic() > warning_s + _WARNING_SLACK_S:
-            stop("timeout", "the scheduler warned that its job's time limit was near")
+            reason = "the scheduler warned that its job's time limit was near"
+            requests.append(StopRequest("timeout", reason))
 
-    def told_to_end(number: int, frame: FrameType | None) -> None:
-        stop(None, f"the job was told to end ({signal.Signals(number).name})")
+    def on_termination(number: int, frame: FrameType | None) -> None:
+        name = signal.Signals(number).name
+        requests.append(StopRequest(None, f"the job was asked to end ({name})"))
 
-    signal.signal(signal.SIGALRM, near_the_end)
-    signal.signal(signal.SIGUSR2, warned)
+    signal.signal(signal.SIGALRM, on_alarm)
+    signal.signal(signal.SIGUSR2, on_warning)
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, told_to_end)
+        signal.signal(number, on_termination)
     signal.setitimer(signal.ITIMER_REAL, max(1.0, left_s - min(warning_s, left_s / 6)))
-    return lambda: asked[0] if asked else None
+    return lambda: requests[0] if requests else None
 
 
-def _finished(point_folder: Path) -> dict[str, Any] | None:
-    """The newest record that stands, None where the point is to be run."""
+def _final_outcome(point_folder: Path) -> dict[str, Any] | None:
+    """Return the newest outcome that needs no retry, None if the point has to run."""
     for path in sorted(point_folder.glob("attempt-*/record.json"), key=_number, reverse=True):
-        known = read_outcome(path.parent)
-        if known.get("cause") not in _RETRIED:
-            return known
+        summary = read_outcome(path.parent)
+        if summary.get("cause") not in _RETRIED:
+            return summary
     return None
 
 
 def _number(record: Path) -> int:
-    digits = record.parent.name.rpartition("-")[2]
-    return parse_int(digits) or 0
+    return parse_int(record.parent.name.rpartition("-")[2]) or 0
 
 
-def _not_started(point_file: Path, point_folder: Path, job_id: str) -> dict[str, Any]:
-    """Records a point whose turn did not come before the job had to end."""
-    attempt = new_attempt(point_folder)
-    seen = Seen(stopped=("timeout", "not started: its job's time limit came first"))
-    record = record_of_death(point_file, attempt, job_id, seen, Span())
-    write_atomic(attempt / "record.json", json.dumps(record, indent=2) + "\n")
-    return read_outcome(attempt)
-
-
-def _say(line: str) -> None:
-    with contextlib.suppress(OSError):  # the log may lie on a disk that is full
+def _log(line: str) -> None:
+    with contextlib.suppress(OSError):  # the log may be on a full disk
         print(f"[{datetime.now():%H:%M:%S}] {line}", flush=True)

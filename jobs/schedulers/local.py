@@ -13,7 +13,7 @@ from jobs.errors import LedgerError, RecordError
 from jobs.files import new_attempt, write_atomic
 from jobs.process import current_process
 from jobs.record import Cause, Evidence, Identity, Outcome, Record, read_record, to_json
-from jobs.runner.entry import Child, StopError, run_point
+from jobs.runner.attempt import PointRunner, StopRequest
 from jobs.sweeps.ledger import PLANNED_JOB, JobLine, Ledger, PlannedPoint, now
 from jobs.sweeps.plan import Plan, site_of
 from jobs.sweeps.source import CHECKOUT
@@ -103,7 +103,7 @@ def record_unsupported(point: PlannedPoint, ledger: Ledger) -> Record:
 
 def _run(point: PlannedPoint, ledger: Ledger, job_id: str, tick: Tick) -> Record:
     cluster, launch = site_of(point)
-    child = Child(
+    runner = PointRunner(
         python=cluster.python or sys.executable,
         root=str(CHECKOUT),
         job_id=job_id,
@@ -114,13 +114,13 @@ def _run(point: PlannedPoint, ledger: Ledger, job_id: str, tick: Tick) -> Record
     files = ledger.point_file(point.point_id), ledger.point_folder(job_id, point.point_id)
     with interrupts_held() as held:
 
-        def ask_stop() -> StopError | None:
+        def poll_stop() -> StopRequest | None:
             tick()
             return _stop(held)
 
         try:
-            ended = run_point(*files, child, ask_stop)
-        except StopError:
+            ended = runner.run(*files, poll_stop)
+        except StopRequest:
             raise KeyboardInterrupt from None
     path = Path(ended["attempt"]) / "record.json"
     try:
@@ -129,14 +129,14 @@ def _run(point: PlannedPoint, ledger: Ledger, job_id: str, tick: Tick) -> Record
         return _lost(point, ledger, job_id, str(error))
 
 
-def _stop(signals: list[int]) -> StopError | None:
+def _stop(signals: list[int]) -> StopRequest | None:
     """What the signals that have come ask for; who asks twice does not want to wait."""
     if not signals:
         return None
     told = f"told to end ({signal.Signals(signals[0]).name})"
     if signals[0] == signal.SIGINT:
         told = "interrupted from the keyboard"
-    return StopError("cancelled", told, at_once=len(signals) > 1)
+    return StopRequest("cancelled", told, at_once=len(signals) > 1)
 
 
 def _lost(point: PlannedPoint, ledger: Ledger, job_id: str, reason: str) -> Record:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from jobs.files import open_regular
 from jobs.record import Cause
+from jobs.runner.attempt import NO_RECORD
 from jobs.text import mask_secrets, plain_text
 
 TAIL_BYTES = 64 * 2**10
@@ -17,7 +18,7 @@ _BEFORE = 2
 _SIGNS: tuple[tuple[Cause, re.Pattern[str]], ...] = tuple(
     (cause, re.compile(pattern))
     for cause, pattern in (
-        (Cause.lost, r"no record of \S+ could be written"),
+        (Cause.lost, NO_RECORD.pattern),
         (Cause.timeout, r"CANCELLED AT .* DUE TO TIME LIMIT"),
         (Cause.preempted, r"CANCELLED AT .* DUE TO PREEMPTION"),
         (Cause.node_fail, r"CANCELLED AT .* DUE TO NODE FAILURE|Node failure on"),
@@ -40,7 +41,6 @@ _SIGNS: tuple[tuple[Cause, re.Pattern[str]], ...] = tuple(
         (Cause.exception, r"^[\w.]*(?:Error|Exception|Interrupt)\b"),
     )
 )
-_UNWRITTEN = re.compile(r"no record of (\S+) could be written")
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ def find_sign(logs: list[Path], point_id: str | None = None) -> LogSign | None:
     for path in logs:
         lines = excerpt(path, lines=2000)
         for number, line in enumerate(lines):
-            unwritten = _UNWRITTEN.search(line)
+            unwritten = NO_RECORD.search(line)
             if unwritten is not None and unwritten[1] != point_id:
                 continue
             rank = next((i for i, (_, sign) in enumerate(_SIGNS) if sign.search(line)), None)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from jobs.record import Cause
-from jobs.runner import entry
+from jobs.runner import attempt
 from jobs.sweeps.ledger import JobLine, Ledger, PlannedPoint, SweepInfo, now
 from tests.faults.fixtures import Tell
 from tests.faults.matrix import Part, Place, fault
@@ -83,7 +83,7 @@ def test_a_count_that_rises(
     launcher: Launcher, tell: Tell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     counts = iter((2, 3))
-    monkeypatch.setattr(entry, "oom_kills", lambda: next(counts))
+    monkeypatch.setattr(attempt, "oom_kills", lambda: next(counts))
     python = f"cluster.python={install_stand_in(launcher.home)}"
     launcher("run", *FAST, f"shape.seed={node.KILLED}", python)
     ledger = launcher.ledger()

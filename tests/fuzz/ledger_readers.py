@@ -18,7 +18,7 @@ from jobs.node.point_file import read_point_file
 from jobs.record import read_record
 from jobs.report.drawings import Plots
 from jobs.report.report import render
-from jobs.runner.entry import read_outcome
+from jobs.runner.attempt import read_outcome
 from jobs.schedulers.slurm.states import Knowledge, TaskState
 from jobs.status.collection import Collection
 from jobs.status.scheduler_query import LAST_SEEN

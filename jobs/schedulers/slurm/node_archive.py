@@ -21,7 +21,7 @@ _OWN = (
     *(f"jobs/{name}.py" for name in ("__init__", "causes", "files", "log_pipe", "span", "text")),
     *(
         f"jobs/runner/{name}.py"
-        for name in ("__init__", "begin", "child_log", "entry", "postmortem", "slot")
+        for name in ("__init__", "attempt", "bootstrap", "child_log", "postmortem", "slot")
     ),
 )
 _LIBRARIES = ("submitit", "cloudpickle", "typing_extensions")

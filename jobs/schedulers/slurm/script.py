@@ -86,7 +86,7 @@ class BatchExecutor(submitit.SlurmExecutor):  # type: ignore[misc] # submitit ha
     @property
     def _submitit_command_str(self) -> str:
         """As submitit has it, by a start that tells an interpreter that is too old."""
-        return f"{self.python} -u -m jobs.runner.begin {shlex.quote(str(self.folder))}"
+        return f"{self.python} -u -m jobs.runner.bootstrap {shlex.quote(str(self.folder))}"
 
     def script(self, tasks: int) -> str:
         """The batch script for a number of tasks."""

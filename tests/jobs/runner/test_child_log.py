@@ -103,7 +103,7 @@ def test_a_log_that_cannot_be_written_stops_nobody_and_keeps_the_last_words(
     os.close(end)
     log.close()
     assert log.error == "No such file or directory"
-    assert log.last_words == numbered(0, 100_000)[-TAIL_BYTES:]
+    assert log.tail == numbered(0, 100_000)[-TAIL_BYTES:]
 
 
 def test_a_gap_on_a_disk_that_was_full_is_told(

@@ -14,12 +14,9 @@ from typing import Any
 
 import pytest
 
-from jobs.errors import SchedulerError
 from jobs.runner.postmortem import oom_kills
 from jobs.runner.slot import JOB_UPTIME, time_left_s
-from jobs.schedulers.slurm.node_archive import pack_entry, take_snapshot
-from jobs.schedulers.slurm.resources import Resources
-from jobs.schedulers.slurm.script import Submission
+from jobs.schedulers.slurm.node_archive import pack_entry
 from tests.slurm_cluster import stand_in_node as node
 from tests.slurm_cluster.launching import install_stand_in
 
@@ -191,50 +188,3 @@ def test_memory_kills_are_counted_in_either_cgroup_version(tmp_path: Path) -> No
     v2.write_text("low 0\noom 1\noom_kill 3\noom_group_kill 0\n")
     assert oom_kills(proc, tmp_path) == 3
     assert oom_kills(tmp_path / "missing", tmp_path) == 0
-
-
-def test_the_archive_holds_all_that_submitit_needs_on_a_bare_interpreter(tmp_path: Path) -> None:
-    archive = pack_entry(tmp_path)
-    modules = "submitit.core.submission, jobs.runner.begin, jobs.runner.slot"
-    done = subprocess.run(
-        [sys.executable, "-s", "-S", "-c", f"import {modules}"],
-        env={"PYTHONPATH": str(archive)}, capture_output=True, text=True, check=False, cwd="/",
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert [path.name for path in tmp_path.iterdir()] == [archive.name]
-
-
-def test_a_snapshot_needs_a_checkout(tmp_path: Path) -> None:
-    with pytest.raises(SchedulerError, match=r"launch\.snapshot must have a git checkout"):
-        take_snapshot(tmp_path / "sweep", tmp_path)
-
-
-def test_a_snapshot_holds_what_is_new_and_not_what_git_ignores(tmp_path: Path) -> None:
-    tree = tmp_path / "tree"
-    tree.mkdir()
-    for command in (["init", "-q"], ["add", "."]):
-        (tree / ".gitignore").write_text("runs/\n")
-        subprocess.run(["git", "-C", str(tree), *command], check=True)
-    (tree / "new.py").write_text("1")
-    (tree / "runs").mkdir()
-    (tree / "runs" / "huge").write_text("1")
-    (tree / "myruns" / "s-1").mkdir(parents=True)  # runs_dir=myruns, which git does not ignore
-    (tree / "myruns" / "s-1" / "entry.py").write_text("1")
-    (tmp_path / "sweep").mkdir()
-    copy = take_snapshot(tmp_path / "sweep", tree)
-    assert sorted(path.name for path in copy.iterdir()) == [".gitignore", "new.py"]
-    (tree / "new.py").write_text("2")
-    assert (take_snapshot(tmp_path / "sweep", tree) / "new.py").read_text() == "1"
-
-
-def test_a_warning_never_comes_before_a_point_has_had_most_of_its_time() -> None:
-    for minutes in (1, 2, 10, 600):
-        made = Submission(Path("/s"), 0, Resources(), minutes, (("p-1",),))
-        assert 10 <= made.warning_s <= 90
-        assert made.warning_s <= minutes * 60 / 6
-
-
-def test_what_a_killed_process_left_of_a_snapshot_goes(tmp_path: Path) -> None:
-    (tmp_path / "sweep" / ".snapshot.4711").mkdir(parents=True)
-    copy = take_snapshot(tmp_path / "sweep")
-    assert list((tmp_path / "sweep").iterdir()) == [copy]

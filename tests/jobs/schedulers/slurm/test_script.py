@@ -81,7 +81,7 @@ def test_cpus_are_given_to_srun_too() -> None:
     words = shlex.split(command)
     assert words[0] == "srun"
     assert {"--cpus-per-task=6", "--export=ALL", "--mpi=none"} <= set(words)
-    assert words[-4:] == ["-u", "-m", "jobs.runner.begin", f"{SWEEP}/%A"]
+    assert words[-4:] == ["-u", "-m", "jobs.runner.bootstrap", f"{SWEEP}/%A"]
 
 
 def test_the_warning_leaves_time_on_a_short_job() -> None:
@@ -131,3 +131,10 @@ def test_a_quoted_value_is_read_back_by_sbatchs_rules(text: str) -> None:
 def test_a_folder_that_slurm_would_change_is_refused(name: str) -> None:
     with pytest.raises(UsageError, match="runs_dir must have a path without"):
         script(submission(Path("/runs") / name))
+
+
+def test_a_warning_never_comes_before_a_point_has_had_most_of_its_time() -> None:
+    for minutes in (1, 2, 10, 600):
+        made = Submission(Path("/s"), 0, Resources(), minutes, (("p-1",),))
+        assert 10 <= made.warning_s <= 90
+        assert made.warning_s <= minutes * 60 / 6

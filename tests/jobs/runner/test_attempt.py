@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from jobs.record import Cause, Record, read_record
-from jobs.runner import entry
-from jobs.runner.entry import AskStop, Child, StopError, read_outcome, run_point
+from jobs.runner import attempt as attempt_module
+from jobs.runner.attempt import PointRunner, PollStop, StopRequest, read_outcome
 from tests.processes import gone
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -38,14 +38,16 @@ class Node:
     def __call__(
         self,
         text: str,
-        ask_stop: AskStop | None = None,
+        poll_stop: PollStop | None = None,
         **child: Any,  # noqa: ANN401 - Child's fields
     ) -> dict[str, Any]:
         program = self.folder / "python"
         program.write_text(f"#!/bin/sh\n{text}\n")
         program.chmod(0o755)
-        given = Child(**{"python": str(program), "root": "/root", "job_id": "14_2", **child})
-        return run_point(self.point_file, self.folder / "p-1", given, ask_stop)
+        runner = PointRunner(
+            **{"python": str(program), "root": "/root", "job_id": "14_2", **child}
+        )
+        return runner.run(self.point_file, self.folder / "p-1", poll_stop)
 
     def record(self, attempt: int = 1) -> Record:
         """What an attempt left."""
@@ -161,7 +163,7 @@ def test_the_log_says_that_there_is_no_record(node: Node, monkeypatch: pytest.Mo
     def full(path: Path, text: str) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(entry, "write_atomic", full)
+    monkeypatch.setattr(attempt_module, "write_atomic", full)
     with pytest.raises(OSError, match="No space left on device; it ended as ERROR exception"):
         node("printf cut; exit 3")
     attempt = node.folder / "p-1" / "attempt-1"
@@ -188,7 +190,7 @@ def test_an_interpreter_that_cannot_start_is_told(node: Node) -> None:
 def test_at_its_limit_a_process_and_its_children_end(
     node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(entry, "GRACE_S", 0.2)
+    monkeypatch.setattr(attempt_module, "GRACE_S", 0.2)
     script = 'trap "" TERM; sleep 600 & echo $! > "$4/child"; echo $$ > "$4/self"; wait; sleep 600'
     node(script, time_limit_s=0.5)
     assert node.record().cause is Cause.timeout
@@ -212,21 +214,21 @@ def test_a_file_that_was_being_written_does_not_stay(node: Node) -> None:
 def test_a_stop_ends_the_process_and_leaves_its_cause(
     node: Node, monkeypatch: pytest.MonkeyPatch, at_once: bool
 ) -> None:
-    monkeypatch.setattr(entry, "GRACE_S", 1000.0 if at_once else 0.2)
+    monkeypatch.setattr(attempt_module, "GRACE_S", 1000.0 if at_once else 0.2)
     begun = node.folder / "p-1" / "attempt-1" / "self"
 
-    def ask_stop() -> StopError | None:
-        return StopError("cancelled", "told to", at_once=at_once) if begun.exists() else None
+    def poll_stop() -> StopRequest | None:
+        return StopRequest("cancelled", "told to", at_once=at_once) if begun.exists() else None
 
-    with pytest.raises(StopError, match="told to"):
-        node('trap "" TERM; echo $$ > "$4/.self"; mv "$4/.self" "$4/self"; sleep 600', ask_stop)
+    with pytest.raises(StopRequest, match="told to"):
+        node('trap "" TERM; echo $$ > "$4/.self"; mv "$4/.self" "$4/self"; sleep 600', poll_stop)
     assert (node.record().cause, node.record().reason[:7]) == (Cause.cancelled, "told to")
     assert gone(int(begun.read_text()))
 
 
 def test_a_stop_before_the_process_starts_is_recorded_too(node: Node) -> None:
-    with pytest.raises(StopError):
-        node('touch "$4/started"', lambda: StopError("cancelled", "told to"))
+    with pytest.raises(StopRequest):
+        node('touch "$4/started"', lambda: StopRequest("cancelled", "told to"))
     assert node.record().cause is Cause.cancelled
     assert not (node.folder / "p-1" / "attempt-1" / "started").exists()
 
@@ -260,9 +262,9 @@ def test_a_point_ends_with_the_process_that_started_it(node: Node) -> None:
     program.write_text('#!/bin/sh\necho $$ > "$4"/self\nexec sleep 300\n')
     program.chmod(0o755)
     code = (
-        "from pathlib import Path; from jobs.runner.entry import Child, run_point; "
-        f"run_point(Path({str(node.point_file)!r}), Path({str(node.folder / 'p-1')!r}), "
-        f"Child(python={str(program)!r}, root='/root', job_id='local-1'))"
+        "from pathlib import Path; from jobs.runner.attempt import PointRunner; "
+        f"PointRunner(python={str(program)!r}, root='/root', job_id='local-1')"
+        f".run(Path({str(node.point_file)!r}), Path({str(node.folder / 'p-1')!r}))"
     )
     with subprocess.Popen([sys.executable, "-c", code], cwd=ROOT) as parent:
         pid = int(node.wait_for("self"))
