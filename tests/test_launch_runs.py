@@ -75,11 +75,11 @@ def test_the_exit_code_tells_the_outcomes(
     [
         (
             "recipe=fp8_current",
-            "backend=emulated runs recipe=bf16 and recipe=mxfp8, got fp8_curre",
+            "recipe must be bf16 or mxfp8 with backend=emulated, got fp8_curre",
         ),
         (
             "backend=te",
-            "backend=te needs a CUDA GPU, got gpu=cpu; name the GPU (gpu=gb300) or use",
+            "gpu must be a CUDA GPU with backend=te, got cpu; set gpu=gb300, for exampl",
         ),
         (
             "shape.seq_len=100",

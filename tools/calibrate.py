@@ -226,13 +226,14 @@ def _chosen(options: argparse.Namespace) -> list[Shape]:
 
 
 def _check(shape: Shape, recipes: Sequence[Recipe], device: str) -> None:
-    """Refuse what this device or a recipe could not compute, before anything is."""
-    refusal = rope_refusal(shape, device)
+    """Refuse what this device or a recipe cannot compute before anything is computed."""
+    unsupported = rope_refusal(shape, device)
+    if unsupported is not None:
+        raise ValueError(str(unsupported))
     for recipe in recipes:
-        reason = shape_refusal(shape, recipe)
-        refusal = refusal or (reason and f"{reason}; --recipe names those to compute")
-    if refusal:
-        raise ValueError(refusal)
+        unsupported = shape_refusal(shape, recipe)
+        if unsupported is not None:
+            raise ValueError(f"{unsupported}; --recipe selects the recipes to compute")
 
 
 if __name__ == "__main__":

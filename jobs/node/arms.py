@@ -15,6 +15,7 @@ from jobs.node.clock import Clock
 from jobs.node.outcome import RefusedError
 from jobs.text import join_sentences
 from mxfp8_attention.capability.attention_kernel import (
+    Fallback,
     check_kernel,
     fallback,
     forget_kernel,
@@ -49,7 +50,7 @@ class Arm:
     recipe: Recipe
     tensors: dict[str, Tensor]
     kernel: str
-    fallback: str | None
+    fallback: Fallback | None
     first_iteration_ms: float
     peak_memory_gib: float | None
 

@@ -93,7 +93,7 @@ def _validate(draft: Draft, point: Point, tools: Tools) -> tuple[dict[str, Arm],
     draft.validation = validate(
         point, arms[RECIPE].tensors, arms[BASELINE].tensors, reference, prediction, stages
     )
-    failures = [arm.fallback for arm in arms.values() if arm.fallback is not None]
+    failures = [str(arm.fallback) for arm in arms.values() if arm.fallback is not None]
     failures += draft.validation.failures
     cache = weight_cache_check(arms[RECIPE])
     if cache is not None:

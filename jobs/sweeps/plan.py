@@ -102,13 +102,14 @@ def _planned(index: int, request: PointRequest, source: Source) -> PlannedPoint:
     plain = to_plain(request.config)
     config = {name: plain[name] for name in POINT_FIELDS}
     site = {"cluster": plain["cluster"], "launch": plain["launch"]}
+    refusal = refusal_by_config(from_plain(Point, config))
     return PlannedPoint(
         point_id=point_id(config, request.config.cluster, source),
         index=index,
         config=config,
         site=site,
         choices=request.choices,
-        unsupported=refusal_by_config(from_plain(Point, config)),
+        unsupported=None if refusal is None else str(refusal),
     )
 
 

@@ -1,8 +1,8 @@
-"""Which attention kernel Transformer Engine takes: asked before a run, and looked up after it.
+"""The attention kernel that Transformer Engine selects: queried before a run, read back after it.
 
-Three names: fused (cuDNN), flash, unfused (matrix products in PyTorch). A fallback from FP8 to
-BF16, or from a fused kernel to the unfused one, changes what a benchmark measures; the library
-makes it without a word, so both questions are asked of every arm.
+Three families: fused (cuDNN), flash, unfused (matrix products in PyTorch). A fallback from FP8 to
+BF16, or from a fused kernel to the unfused one, changes what a benchmark measures. The library
+falls back silently, so every arm is checked before and after.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from conf.choices import AttnMask, RecipeName
 from conf.schema import Recipe, Shape
 from mxfp8_attention.capability.checks import Check, Refusal
 from mxfp8_attention.capability.refusal import attention_is_quantized, mask_name
+from mxfp8_attention.te.recipes import transformer_engine_recipe
 
 _LOGGER = "DotProductAttention"
 _SOURCE = "transformer_engine...dot_product_attention.utils.get_attention_backend"
@@ -32,8 +33,8 @@ class Kernel:
 
     Attributes:
         family: fused, flash, unfused, or none.
-        sub_backend: cuDNN's sub-backend for fused attention, else None.
-        reasons: Why the library turned the others off, its own lines.
+        sub_backend: cuDNN's sub-backend of fused attention, None for the other families.
+        reasons: The library's log lines about the kernels that it ruled out.
     """
 
     family: str
@@ -42,7 +43,7 @@ class Kernel:
 
     @property
     def is_fp8(self) -> bool:
-        """Whether its matrix products are FP8."""
+        """True if its matrix products are FP8."""
         return self.family == "fused" and self.sub_backend == FP8_SUB_BACKEND
 
     def __str__(self) -> str:
@@ -52,27 +53,27 @@ class Kernel:
         return f"fused attention, {name} (sub-backend {self.sub_backend})"
 
 
+@dataclass(frozen=True)
+class Fallback:
+    """An arm that ran another attention than requested."""
+
+    requested: str
+    ran: str
+
+    def __str__(self) -> str:
+        return f"requested {self.requested}, ran {self.ran}"
+
+
 def query_kernel(shape: Shape, recipe: Recipe, softmax_scale: float) -> Kernel:
-    """Asks the library which kernel it would take for exactly this shape, for training.
-
-    Args:
-        shape: The layer.
-        recipe: The arm's quantization.
-        softmax_scale: What scores are multiplied with.
-
-    Returns:
-        The kernel, and its reasons against the others.
-    """
+    """Return the kernel that the library would select to train exactly this shape and recipe."""
     import torch
     from transformer_engine.pytorch.attention.dot_product_attention import utils
 
     causal = shape.attn_mask is AttnMask.causal
-
     quantization = _quantization(recipe)
-    layout = "_".join([shape.qkv_format.name] * 3)
     parameters = utils.AttentionParams(
         qkv_dtype=torch.bfloat16,
-        qkv_layout=layout,
+        qkv_layout="_".join([shape.qkv_format.name] * 3),
         batch_size=shape.batch,
         num_heads=shape.num_heads,
         num_gqa_groups=shape.num_heads,
@@ -81,7 +82,7 @@ def query_kernel(shape: Shape, recipe: Recipe, softmax_scale: float) -> Kernel:
         head_dim_qk=shape.head_dim_qk,
         head_dim_v=shape.head_dim_v,
         attn_mask_type=mask_name(shape.attn_mask),
-        # What DotProductAttention makes of a causal mask, and of none.
+        # The values that DotProductAttention derives from the mask.
         window_size=(-1, 0) if causal else (-1, -1),
         bottom_right_diagonal=not causal,
         deterministic=os.environ.get("NVTE_ALLOW_NONDETERMINISTIC_ALGO", "1") == "0",
@@ -90,7 +91,7 @@ def query_kernel(shape: Shape, recipe: Recipe, softmax_scale: float) -> Kernel:
         fp8_meta=quantization,
         softmax_scale=softmax_scale,
     )
-    with _listening(utils) as lines:
+    with _captured_log(utils) as lines:
         selection = utils.get_attention_backend(parameters)
     use_flash, _, use_fused, sub_backend, use_unfused, *_ = selection
     reasons = tuple(line for line in lines if "Disabling" in line)
@@ -98,25 +99,14 @@ def query_kernel(shape: Shape, recipe: Recipe, softmax_scale: float) -> Kernel:
 
 
 def last_kernel() -> Kernel:
-    """The kernel that the last forward pass ran.
-
-    Returns:
-        What the library's own record of its choice says.
-    """
+    """Return the kernel of the last forward pass, from the library's own record."""
     from transformer_engine.pytorch.attention.dot_product_attention import _attention_backends
 
     return kernel_of(_attention_backends)
 
 
 def kernel_of(record: Mapping[str, Any]) -> Kernel:
-    """Reads the library's record of its choice.
-
-    Args:
-        record: `_attention_backends` of DotProductAttention's module.
-
-    Returns:
-        The kernel.
-    """
+    """Read `_attention_backends`, the library's record of its selection."""
     return _kernel(
         record["use_flash_attention"],
         record["use_fused_attention"],
@@ -127,7 +117,7 @@ def kernel_of(record: Mapping[str, Any]) -> Kernel:
 
 
 def forget_kernel() -> None:
-    """Forget the last choice, so that `last_kernel` reports the next pass."""
+    """Clear the record, so that the next forward pass selects its kernel anew."""
     from transformer_engine.pytorch.attention.dot_product_attention import _attention_backends
 
     _attention_backends["attention_params"] = None
@@ -135,66 +125,56 @@ def forget_kernel() -> None:
 
 
 def check_kernel(arm: str, recipe: Recipe, kernel: Kernel) -> Check:
-    """Judges the library's answer before an arm runs.
+    """Check the kernel that `query_kernel` returned for an arm.
 
-    Args:
-        arm: recipe or bf16.
-        recipe: The arm's quantization.
-        kernel: What `query_kernel` said.
-
-    Returns:
-        A check that refuses the point where no kernel takes it, and where only the unfused one
-        is left. Where FP8 attention was asked for and another kernel would run, the answer is no
-        but nothing is refused: the run shows it, and fails (`fallback`).
+    Refuses the point if no kernel takes it, or only the unfused one. An FP8 attention that would
+    fall back is not refused: the point runs, and fails with its `fallback`.
     """
     name = f"attention of the {arm} arm"
-    wanted = "FP8 attention" if attention_is_quantized(recipe) else "fused attention"
+    requested = _requested(recipe)
     why = "; ".join(kernel.reasons) or "the library gives no reason"
     if kernel.family == "none":
-        reason = f"no kernel for {wanted}: {why}"
+        reason = f"no kernel for {requested}: {why}"
     elif attention_is_quantized(recipe) and not kernel.is_fp8:
-        reason = f"asked for FP8 attention, would run {kernel}: {why}"
+        reason = f"requested {requested}, would run {kernel}: {why}"
         return Check(name, False, reason, source=_SOURCE)
     elif kernel.family == "unfused":
-        reason = f"asked for fused attention, would run {kernel}: {why}"
+        reason = f"requested {requested}, would run {kernel}: {why}"
     else:
         return Check(name, True, str(kernel), source=_SOURCE)
     return Check(name, False, reason, source=_SOURCE, refusal=Refusal.unsupported)
 
 
-def fallback(recipe: Recipe, kernel: Kernel, variables: Mapping[str, str]) -> str | None:
-    """Says whether an arm ran another attention than it was asked to.
+def fallback(recipe: Recipe, kernel: Kernel, variables: Mapping[str, str]) -> Fallback | None:
+    """Return how the kernel that ran differs from the recipe's attention, None if it does not.
 
-    Args:
-        recipe: The arm's quantization.
-        kernel: What `last_kernel` said after its forward pass.
-        variables: The environment, which can turn the backward of FP8 attention into BF16.
-
-    Returns:
-        One sentence, or None.
+    `variables` is the environment: it can turn the backward pass of FP8 attention into BF16.
     """
+    requested = _requested(recipe)
     if attention_is_quantized(recipe):
         if not kernel.is_fp8:
-            return f"asked for FP8 attention, ran {kernel}"
+            return Fallback(requested, str(kernel))
         if variables.get("NVTE_FP8_DPA_BWD", "1") == "0":
-            return "asked for FP8 attention, ran its backward in BF16 (NVTE_FP8_DPA_BWD=0)"
+            return Fallback(requested, "its backward pass in BF16 (NVTE_FP8_DPA_BWD=0)")
         return None
     if kernel.family in ("unfused", "none"):
-        return f"asked for fused attention, ran {kernel}"
-    return f"asked for BF16 attention, ran {kernel}" if kernel.is_fp8 else None
+        return Fallback(requested, str(kernel))
+    return Fallback("BF16 attention", str(kernel)) if kernel.is_fp8 else None
+
+
+def _requested(recipe: Recipe) -> str:
+    return "FP8 attention" if attention_is_quantized(recipe) else "fused attention"
 
 
 def _quantization(recipe: Recipe) -> dict[str, Any] | None:
-    """What DotProductAttention's own fp8_meta would hold."""
+    """Return the fp8_meta that DotProductAttention would hold."""
     from transformer_engine.common.recipe import DelayedScaling
-
-    from mxfp8_attention.te.recipes import transformer_engine_recipe
 
     own = transformer_engine_recipe(recipe)
     if own is None:
         return None
     if recipe.name is RecipeName.fp8_current and attention_is_quantized(recipe):
-        # Scores and their gradients have no current scale: they are scaled with delay.
+        # Scores and their gradients have no current scale; they use delayed scaling.
         delayed = DelayedScaling(fp8_format=own.fp8_format, fp8_dpa=own.fp8_dpa)
         return {"recipe": delayed, "local_recipes": [own, delayed]}
     return {"recipe": own, "local_recipes": [own]}
@@ -214,7 +194,7 @@ def _kernel(
     return Kernel("unfused" if use_unfused else "none", None, reasons)
 
 
-class _Keep(logging.Handler):
+class _LineHandler(logging.Handler):
     def __init__(self) -> None:
         super().__init__(logging.DEBUG)
         self.lines: list[str] = []
@@ -224,12 +204,12 @@ class _Keep(logging.Handler):
 
 
 @contextmanager
-def _listening(utils: Any) -> Iterator[list[str]]:  # noqa: ANN401 - the library's module
-    """Collects the reasons that the library logs at its debug level, whatever NVTE_DEBUG says."""
-    logger, handler = logging.getLogger(_LOGGER), _Keep()
+def _captured_log(utils: Any) -> Iterator[list[str]]:  # noqa: ANN401 - the library's module
+    """Collect the lines that the library logs at its debug level, whatever NVTE_DEBUG is."""
+    logger, handler = logging.getLogger(_LOGGER), _LineHandler()
     level, propagate = utils.AttentionLogging._log_level, logger.propagate
     logger.addHandler(handler)
-    # The library sets the logger's level from here each time it is asked.
+    # The library sets the logger's level from this attribute at every call.
     utils.AttentionLogging._log_level = logging.DEBUG
     logger.propagate = False
     try:

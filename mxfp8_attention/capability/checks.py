@@ -23,15 +23,13 @@ from mxfp8_attention.capability.limits import (
     CUDNN_FOR_CURRENT_SCALING_ATTENTION,
     CUDNN_FOR_MXFP8_ATTENTION,
     CUDNN_FOR_TRANSFORMER_ENGINE,
+    dotted,
 )
-from mxfp8_attention.capability.refusal import (
-    attention_is_quantized,
-    refusal_anywhere,
-)
+from mxfp8_attention.capability.refusal import attention_is_quantized, refusal_anywhere
 
 
 class Refusal(Enum):
-    """What a failed check makes of the point."""
+    """Outcome of a point that a failed check refuses."""
 
     unsupported = "unsupported"
     wrong_gpu = "wrong_gpu"
@@ -40,15 +38,15 @@ class Refusal(Enum):
 
 @dataclass(frozen=True)
 class Check:
-    """One question and its answer.
+    """One question about this machine and its answer.
 
     Attributes:
-        name: The question.
-        ok: The answer; None: the question does not arise here.
-        reason: Why, in the library's own words where it has some.
-        remedy: What to do about it.
-        source: Where the rule is written.
-        refusal: What this answer makes of the point; None: it can run all the same.
+        name: The subject.
+        ok: The answer; None if the question does not apply here.
+        reason: Why, in the library's own words if it gives any.
+        remedy: How to fix it.
+        source: Where the rule is documented.
+        refusal: What becomes of the point; None if it can run all the same.
     """
 
     name: str
@@ -61,14 +59,14 @@ class Check:
 
 @dataclass(frozen=True)
 class Machine:
-    """What the machine and its libraries said.
+    """What the machine and its libraries report.
 
     Attributes:
-        gpu_name: The first GPU's name, None without a CUDA device.
+        gpu_name: Name of the first GPU, None without a CUDA device.
         compute_capability: Its (major, minor).
-        cuda: CUDA version PyTorch was built with, None for a CPU build.
+        cuda: CUDA version that PyTorch was built with, None for a CPU build.
         te_version: Transformer Engine's version, None if it is not installed.
-        libraries: The cuDNN and Transformer Engine answers, None if they were not asked.
+        libraries: cuDNN and Transformer Engine as loaded, None if they were not queried.
         no_cuda_reason: Why PyTorch sees no GPU.
     """
 
@@ -81,15 +79,7 @@ class Machine:
 
 
 def query_machine(te_version: str | None, *, query: bool) -> Machine:
-    """Asks the machine.
-
-    Args:
-        te_version: Transformer Engine's version as its package states it.
-        query: Whether to ask PyTorch's and Transformer Engine's libraries too; takes seconds.
-
-    Returns:
-        Its answers.
-    """
+    """Describe this machine; with `query` (seconds) also what the libraries load."""
     import torch
 
     cuda = torch.version.cuda
@@ -106,15 +96,7 @@ def query_machine(te_version: str | None, *, query: bool) -> Machine:
 
 
 def run_checks(point: Point, machine: Machine) -> list[Check]:
-    """Judges what the machine said for one point.
-
-    Args:
-        point: The point.
-        machine: The machine's answers.
-
-    Returns:
-        Every check, in the order in which they were asked; the first one with a refusal decides.
-    """
+    """Check a point against a machine; the first check with a refusal decides."""
     checks = [
         _configuration(point),
         _gpu(point.gpu, machine),
@@ -128,36 +110,38 @@ def run_checks(point: Point, machine: Machine) -> list[Check]:
 
 
 def first_refusal(checks: list[Check]) -> Check | None:
-    """The check that decides that a point does not run, None if it runs."""
+    """Return the check that refuses the point, None if it can run."""
     return next((check for check in checks if check.refusal is not None), None)
 
 
 def _configuration(point: Point) -> Check:
-    reason = refusal_anywhere(point)
-    refusal = Refusal.unsupported if reason else None
-    return Check("configuration", reason is None, reason or "", refusal=refusal)
+    refused = refusal_anywhere(point)
+    reason = "" if refused is None else str(refused)
+    refusal = Refusal.unsupported if refused else None
+    return Check("configuration", refused is None, reason, refusal=refusal)
 
 
-def _gpu(wanted: Gpu, machine: Machine) -> Check:
+def _gpu(requested: Gpu, machine: Machine) -> Check:
     name = "GPU"
-    if wanted.device == "cpu":
-        return Check(name, None, "gpu=cpu asks for none")
+    if requested.device == "cpu":
+        return Check(name, None, "not requested (gpu=cpu)")
     if machine.gpu_name is None or machine.compute_capability is None:
         reason = f"no CUDA GPU on this machine: {machine.no_cuda_reason}"
         return Check(name, False, reason, refusal=Refusal.unsupported)
-    found = f"{machine.gpu_name}, compute capability " + _dotted(machine.compute_capability)
-    matches = any(_is_named(word, machine.gpu_name) for word in wanted.matches)
-    if wanted.any or not wanted.matches:
-        return Check(name, True, found)
-    if matches and wanted.compute_capability in (None, _dotted(machine.compute_capability)):
-        return Check(name, True, found)
-    reason = f"gpu={wanted.name} must be {' or '.join(wanted.matches)}, got {found}"
-    remedy = "ask for the GPU that the job lands on, or set gpu.any=true"
+    capability = dotted(machine.compute_capability)
+    present = f"{machine.gpu_name}, compute capability {capability}"
+    if requested.any or not requested.matches:
+        return Check(name, True, present)
+    matches = any(_is_named(word, machine.gpu_name) for word in requested.matches)
+    if matches and requested.compute_capability in (None, capability):
+        return Check(name, True, present)
+    reason = f"gpu={requested.name} needs {' or '.join(requested.matches)}, but this is {present}"
+    remedy = "request the GPU that the job lands on, or set gpu.any=true"
     return Check(name, False, reason, remedy, refusal=Refusal.wrong_gpu)
 
 
 def _is_named(word: str, gpu_name: str) -> bool:
-    """Whether a whole word of the driver's name: a GB200 is no B200, a GH200 no H200."""
+    """Return True if the driver's name has this whole word: a GB200 is no B200."""
     whole = rf"(?<![A-Za-z0-9]){re.escape(word)}(?![A-Za-z0-9])"
     return re.search(whole, gpu_name, re.IGNORECASE) is not None
 
@@ -166,40 +150,40 @@ def _needs_te(point: Point) -> bool:
     return point.backend is Backend.te and point.gpu.device == "cuda"
 
 
+def _import_refusal(point: Point) -> Refusal | None:
+    return Refusal.import_error if _needs_te(point) and point.job is not Job.probe else None
+
+
 def _transformer_engine(point: Point, machine: Machine) -> Check:
     name = "Transformer Engine"
     if machine.gpu_name is None:
-        return Check(name, None, "needs a CUDA GPU to be imported")
-    required = _needs_te(point) and point.job is not Job.probe
-    refusal = Refusal.import_error if required else None
+        return Check(name, None, "cannot be imported without a CUDA GPU")
     if machine.libraries is None:
-        return Check(name, None, f"not asked: backend={point.backend.name} does without it")
+        return Check(name, None, f"not needed with backend={point.backend.name}")
     if machine.libraries.te_error:
         version = f"{machine.te_version} " if machine.te_version else ""
         reason = f"{version}cannot be imported: {machine.libraries.te_error}"
         remedy = REMEDY if "cudnn" in reason.lower() else "install transformer-engine[pytorch]"
-        return Check(name, False, reason, remedy, refusal=refusal)
-    return Check(name, True, machine.te_version or "importable")
+        return Check(name, False, reason, remedy, refusal=_import_refusal(point))
+    return Check(name, True, machine.te_version or "can be imported")
 
 
 def _cudnn(point: Point, machine: Machine) -> Check:
     libraries = machine.libraries
     if machine.gpu_name is None:
-        return Check("cuDNN", None, f"{machine.no_cuda_reason}: no cuDNN")
+        return Check("cuDNN", None, f"not loaded: {machine.no_cuda_reason}")
     if libraries is None:
         return _cudnn_of_torch()
-    required = _needs_te(point) and point.job is not Job.probe
-    shown = (
+    versions = (
         f"PyTorch loads {libraries.cudnn_torch or 'none'}, "
         f"Transformer Engine loads {libraries.cudnn_te or 'none'}"
     )
-    conflict = libraries.conflict
-    if conflict:
-        refusal = Refusal.import_error if required else None
-        return Check("cuDNN", False, f"{shown}; {conflict}", REMEDY, refusal=refusal)
+    if libraries.conflict:
+        reason = f"{versions}; {libraries.conflict}"
+        return Check("cuDNN", False, reason, REMEDY, refusal=_import_refusal(point))
     if libraries.differ:
-        return Check("cuDNN", False, f"{shown}: two different ones", REMEDY)
-    return Check("cuDNN", True, shown)
+        return Check("cuDNN", False, f"{versions}: two different versions", REMEDY)
+    return Check("cuDNN", True, versions)
 
 
 def _cudnn_of_torch() -> Check:
@@ -208,7 +192,7 @@ def _cudnn_of_torch() -> Check:
     try:
         version = torch.backends.cudnn.version()  # type: ignore[no-untyped-call]  # torch's own
     except RuntimeError as error:
-        return Check("cuDNN", False, f"PyTorch cannot use the cuDNN it finds: {error}", REMEDY)
+        return Check("cuDNN", False, f"PyTorch cannot use the cuDNN it loads: {error}", REMEDY)
     return Check("cuDNN", True, f"PyTorch loads {show_version(version) if version else 'none'}")
 
 
@@ -220,11 +204,12 @@ def _mxfp8(point: Point, machine: Machine) -> Check:
         ok, reason = machine.libraries.availability["mxfp8"]
         return Check(name, ok, reason, source="transformer_engine.pytorch.is_mxfp8_available")
     rule = COMPUTE_CAPABILITIES[RecipeName.mxfp8]
-    own = rule.refuses(machine.compute_capability)
-    return Check(name, own is None, own or "", source=rule.source)
+    refused = rule.refuses(machine.compute_capability)
+    reason = "" if refused is None else str(refused)
+    return Check(name, refused is None, reason, source=rule.source)
 
 
-_ANSWER_NAMES = {
+_AVAILABILITY = {
     RecipeName.mxfp8: "mxfp8",
     RecipeName.fp8_current: "fp8",
     RecipeName.fp8_delayed: "fp8",
@@ -233,7 +218,7 @@ _ANSWER_NAMES = {
 
 
 def _recipe(point: Point, machine: Machine) -> Check | None:
-    key = _ANSWER_NAMES.get(point.recipe.name)
+    key = _AVAILABILITY.get(point.recipe.name)
     if key is None or not _needs_te(point) or point.job is Job.probe:
         return None
     if machine.libraries is None or key not in machine.libraries.availability:
@@ -259,11 +244,7 @@ def _attention_version(point: Point, machine: Machine) -> Check | None:
             RecipeName.mxfp8: CUDNN_FOR_MXFP8_ATTENTION,
             RecipeName.fp8_current: CUDNN_FOR_CURRENT_SCALING_ATTENTION,
         }.get(point.recipe.name, limit)
-    reason = limit.refuses((major, minor, patch))
-    refusal = Refusal.unsupported if reason and point.job is not Job.probe else None
-    shown = reason or f"{libraries.cudnn_te} serves"
-    return Check(limit.name, reason is None, shown, source=limit.source, refusal=refusal)
-
-
-def _dotted(capability: tuple[int, int]) -> str:
-    return f"{capability[0]}.{capability[1]}"
+    refused = limit.refuses((major, minor, patch))
+    refusal = Refusal.unsupported if refused and point.job is not Job.probe else None
+    reason = f"{libraries.cudnn_te} is supported" if refused is None else str(refused)
+    return Check(limit.name, refused is None, reason, source=limit.source, refusal=refusal)

@@ -1,9 +1,9 @@
-"""Which cuDNN PyTorch loads and which Transformer Engine loads, asked where asking may fail.
+"""The cuDNN that PyTorch loads and the one that Transformer Engine loads.
 
-Two cuDNNs on one machine are common: the system's and the one bundled with PyTorch. Whoever
-loads first decides; PyTorch may then raise "cuDNN version incompatibility", importing
-Transformer Engine may raise an undefined symbol, or both work with different versions. So each
-is asked in a child process, which may die without taking the measurement along.
+Two cuDNNs on one machine are common: the system's and the one bundled with PyTorch. The library
+that loads first decides. PyTorch may then raise "cuDNN version incompatibility", importing
+Transformer Engine may raise an undefined symbol, or both may work with different versions. Both
+are queried in child processes, which may crash without taking the measurement with them.
 """
 
 from __future__ import annotations
@@ -14,49 +14,67 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+from mxfp8_attention.capability.limits import dotted
+
 REMEDY = (
     "set CUDNN_HOME to the nvidia/cudnn folder of the Python packages and put its lib folder "
     "first in LD_LIBRARY_PATH, so that both load the cuDNN bundled with PyTorch"
 )
 
-_ASK_TORCH = """
+_TORCH_PROGRAM = """
 import json, torch
-def say(**words): print("ANSWER " + json.dumps(words), flush=True)
-try: say(torch=torch.backends.cudnn.version())
-except Exception as error: say(torch_error=f"{type(error).__name__}: {error}")
+def reply(**values): print("REPLY " + json.dumps(values), flush=True)
+try: reply(torch=torch.backends.cudnn.version())
+except Exception as error: reply(torch_error=f"{type(error).__name__}: {error}")
 """
 
-_ASK_TRANSFORMER_ENGINE = """
+_TRANSFORMER_ENGINE_PROGRAM = """
 import json
-def say(**words): print("ANSWER " + json.dumps(words), flush=True)
-def words(error): return f"{type(error).__name__}: {error}"
+def reply(**values): print("REPLY " + json.dumps(values), flush=True)
+def text(error): return f"{type(error).__name__}: {error}"
 import torch
 try:
     import transformer_engine.pytorch as te
     import transformer_engine_torch as tex
-except BaseException as error: say(te_error=words(error))
+except BaseException as error: reply(te_error=text(error))
 else:
-    try: say(te=tex.get_cudnn_version())
-    except Exception as error: say(te_error=words(error))
+    try: reply(te=tex.get_cudnn_version())
+    except Exception as error: reply(te_error=text(error))
     for name in ("fp8", "mxfp8", "fp8_block_scaling"):
-        try: say(**{name: getattr(te, f"is_{name}_available")(return_reason=True)})
-        except Exception as error: say(**{name: (False, words(error))})
-try: say(torch=torch.backends.cudnn.version())
-except Exception as error: say(torch_error=words(error))
+        try: reply(**{name: getattr(te, f"is_{name}_available")(return_reason=True)})
+        except Exception as error: reply(**{name: (False, text(error))})
+try: reply(torch=torch.backends.cudnn.version())
+except Exception as error: reply(torch_error=text(error))
 """
 
 
 @dataclass(frozen=True)
-class LibraryAnswers:
-    """What child processes found out.
+class CudnnConflict:
+    """A cuDNN that a library cannot use.
 
     Attributes:
-        cudnn_torch: cuDNN that PyTorch loads by itself, None where it failed.
-        cudnn_torch_error: Why it failed.
-        cudnn_te: cuDNN that Transformer Engine loads beside PyTorch, None where it failed.
-        te_error: Why Transformer Engine could not be imported or asked.
-        cudnn_together_error: Why PyTorch's cuDNN failed after Transformer Engine was loaded.
-        availability: fp8, mxfp8, fp8_block_scaling: the library's own (ok, reason).
+        user: PyTorch alone, Transformer Engine, or PyTorch beside Transformer Engine.
+        error: What it raised.
+    """
+
+    user: str
+    error: str
+
+    def __str__(self) -> str:
+        return f"{self.user} cannot use the cuDNN it loads: {self.error}"
+
+
+@dataclass(frozen=True)
+class LibraryAnswers:
+    """Versions and errors that the child processes reported.
+
+    Attributes:
+        cudnn_torch: cuDNN that PyTorch loads by itself, None if that failed.
+        cudnn_torch_error: The error, if it failed.
+        cudnn_te: cuDNN that Transformer Engine loads beside PyTorch, None if that failed.
+        te_error: Error of importing or querying Transformer Engine.
+        cudnn_together_error: Error of PyTorch's cuDNN once Transformer Engine is loaded.
+        availability: The library's (ok, reason) for fp8, mxfp8 and fp8_block_scaling.
     """
 
     cudnn_torch: str | None
@@ -83,56 +101,41 @@ class LibraryAnswers:
         )
 
     @property
-    def conflict(self) -> str | None:
-        """What is wrong between the two, in one sentence; None if nothing is."""
-        for who, error in (
+    def conflict(self) -> CudnnConflict | None:
+        """The first error that involves cuDNN."""
+        for user, error in (
             ("PyTorch alone", self.cudnn_torch_error),
             ("Transformer Engine", self.te_error),
             ("PyTorch beside Transformer Engine", self.cudnn_together_error),
         ):
-            if error and ("cudnn" in error.lower()):
-                return f"{who} cannot use the cuDNN it finds: {error}"
+            if error and "cudnn" in error.lower():
+                return CudnnConflict(user, error)
         return None
 
     @property
     def differ(self) -> bool:
-        """Whether both work, each with a cuDNN of its own."""
+        """True if both work, each with a different cuDNN."""
         both = self.cudnn_torch and self.cudnn_te
         return bool(both) and self.cudnn_torch != self.cudnn_te
 
 
 def show_version(encoded: int) -> str:
-    """cudnnGetVersion()'s number as people write it.
-
-    Args:
-        encoded: 91900 for 9.19.0; 8907 for 8.9.7, as cuDNN wrote before 9.
-
-    Returns:
-        "major.minor.patch".
-    """
-    major_unit = 10000 if encoded >= 90000 else 1000
-    major, rest = divmod(encoded, major_unit)
-    return f"{major}.{rest // 100}.{rest % 100}"
+    """Decode cudnnGetVersion(): 91900 is 9.19.0, and before cuDNN 9, 8907 is 8.9.7."""
+    major, rest = divmod(encoded, 10000 if encoded >= 90000 else 1000)
+    return dotted((major, rest // 100, rest % 100))
 
 
 def query_libraries(timeout_s: float = 120.0) -> LibraryAnswers:
-    """Asks both libraries, each in its own child process, at the same time.
-
-    Args:
-        timeout_s: How long a child may take.
-
-    Returns:
-        Versions, errors and Transformer Engine's availability answers.
-    """
+    """Query both libraries at the same time, each in its own child process."""
     with ThreadPoolExecutor(2) as pool:
-        alone = pool.submit(_ask, _ASK_TORCH, timeout_s)
-        together = pool.submit(_ask, _ASK_TRANSFORMER_ENGINE, timeout_s)
+        alone = pool.submit(_replies, _TORCH_PROGRAM, timeout_s)
+        together = pool.submit(_replies, _TRANSFORMER_ENGINE_PROGRAM, timeout_s)
         return LibraryAnswers.from_replies(alone.result(), together.result())
 
 
-def _ask(program: str, timeout_s: float) -> dict[str, object]:
+def _replies(program: str, timeout_s: float) -> dict[str, object]:
     try:
-        done = subprocess.run(
+        child = subprocess.run(
             [sys.executable, "-c", program],
             capture_output=True,
             text=True,
@@ -141,14 +144,14 @@ def _ask(program: str, timeout_s: float) -> dict[str, object]:
         )
     except subprocess.TimeoutExpired:
         return {"died": f"no answer within {timeout_s:g} s"}
-    answers: dict[str, object] = {}
-    for line in done.stdout.splitlines():
-        if line.startswith("ANSWER "):
-            answers.update(json.loads(line.removeprefix("ANSWER ")))
-    if done.returncode != 0:
-        last = (done.stderr.strip().splitlines() or ["no words"])[-1]
-        answers["died"] = f"exit status {done.returncode}: {last}"
-    return answers
+    replies: dict[str, object] = {}
+    for line in child.stdout.splitlines():
+        if line.startswith("REPLY "):
+            replies.update(json.loads(line.removeprefix("REPLY ")))
+    if child.returncode != 0:
+        last_line = (child.stderr.strip().splitlines() or ["no error output"])[-1]
+        replies["died"] = f"exit status {child.returncode}: {last_line}"
+    return replies
 
 
 def _version(encoded: object) -> str | None:

@@ -1,12 +1,12 @@
-"""What versions, GPUs and sizes the libraries take: one table, each row with its source.
+"""Versions, GPUs and sizes that the libraries accept: one table, each row with its source.
 
-Pure data, without torch. `mxfp8_attention.capability.refusal` applies it to a point before
-anything runs; what depends on the libraries found on a node is asked there
-(`mxfp8_attention.capability.checks`), and these limits then explain the library's answer.
+Plain data without torch. `capability.refusal` applies it to a point before anything runs,
+`capability.checks` to the libraries of a node.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from conf.choices import RecipeName
@@ -15,14 +15,37 @@ Version = tuple[int, int, int]
 
 
 @dataclass(frozen=True)
-class Limit:
-    """One version limit of a library.
+class Unsupported:
+    """A limit that a point or a machine exceeds; `str` gives the sentence.
 
     Attributes:
-        name: What it is a limit of.
-        minimum: The first version that works.
+        limit: What is limited: a key, a size, a library, the GPU.
+        required: The constraint, as it reads after "must be".
+        actual: The value that breaks it.
+        remedy: What to set instead.
+        quote: The library's own sentence; it replaces ours.
+    """
+
+    limit: str
+    required: str
+    actual: str
+    remedy: str = ""
+    quote: str = ""
+
+    def __str__(self) -> str:
+        sentence = f"{self.limit} must be {self.required}, got {self.actual}"
+        return self.quote or (f"{sentence}; {self.remedy}" if self.remedy else sentence)
+
+
+@dataclass(frozen=True)
+class VersionLimit:
+    """The versions of a library that work.
+
+    Attributes:
+        name: The library, and what it is needed for.
+        minimum: First version that works.
         broken: Later versions that do not.
-        source: Where it is written.
+        source: Where this is documented.
     """
 
     name: str
@@ -30,51 +53,27 @@ class Limit:
     broken: tuple[Version, ...]
     source: str
 
-    def refuses(self, version: Version) -> str | None:
-        """Why a version does not serve, None if it does.
-
-        Args:
-            version: (major, minor, patch).
-
-        Returns:
-            One sentence, or None.
-        """
-        shown = ".".join(map(str, version))
+    def refuses(self, version: Version) -> Unsupported | None:
+        """Return the limit that a version exceeds, None if the version works."""
         if version < self.minimum:
-            least = ".".join(map(str, self.minimum))
-            return f"{self.name} must be {least} or later, got {shown}"
+            return Unsupported(self.name, f"{dotted(self.minimum)} or later", dotted(version))
         if version in self.broken:
-            bad = ", ".join(".".join(map(str, one)) for one in self.broken)
-            return f"{self.name} must not be one of the broken releases {bad}, got {shown}"
+            releases = ", ".join(map(dotted, self.broken))
+            required = f"another release than {releases}, which are broken"
+            return Unsupported(self.name, required, dotted(version))
         return None
-
-
-_BACKENDS = "Transformer Engine 2.20.2, pytorch/attention/dot_product_attention/utils.py"
-
-CUDNN_FOR_TRANSFORMER_ENGINE = Limit(
-    "cuDNN for Transformer Engine",
-    (9, 12, 0),
-    (),
-    "Transformer Engine 2.20.2, common/__init__.py: MIN_CUDNN_VERSION",
-)
-CUDNN_FOR_MXFP8_ATTENTION = Limit(
-    "cuDNN for MXFP8 attention", (9, 21, 0), ((9, 23, 0), (9, 23, 1)), _BACKENDS
-)
-CUDNN_FOR_CURRENT_SCALING_ATTENTION = Limit(
-    "cuDNN for FP8 attention with current scaling", (9, 14, 0), (), _BACKENDS
-)
 
 
 @dataclass(frozen=True)
 class ComputeCapabilities:
-    """Compute capabilities that can run one thing, with the words of the library's refusal.
+    """The compute capabilities that work, with the library's sentence for the others.
 
     Attributes:
-        minimum: The first that works.
-        too_old: What the library says of an earlier one.
-        end: The first that no longer works, None: all later ones do.
-        too_new: What the library says of such a one.
-        source: Where both are written.
+        minimum: First one that works.
+        too_old: The library's sentence for an earlier one.
+        source: Where both sentences are.
+        end: First one that no longer works; None if all later ones do.
+        too_new: The library's sentence for such a one.
     """
 
     minimum: tuple[int, int]
@@ -83,23 +82,58 @@ class ComputeCapabilities:
     end: tuple[int, int] | None = None
     too_new: str = ""
 
-    def refuses(self, capability: tuple[int, int]) -> str | None:
-        """Why a compute capability does not serve, None if it does.
-
-        Args:
-            capability: (major, minor).
-
-        Returns:
-            One sentence, or None.
-        """
+    def refuses(self, capability: tuple[int, int]) -> Unsupported | None:
+        """Return the limit that a compute capability exceeds, None if it works."""
+        name, actual = "compute capability", dotted(capability)
         if capability < self.minimum:
-            return self.too_old
+            required = f"{dotted(self.minimum)} or later"
+            return Unsupported(name, required, actual, quote=self.too_old)
         if self.end is not None and capability >= self.end:
-            return self.too_new
+            return Unsupported(name, f"below {dotted(self.end)}", actual, quote=self.too_new)
         return None
 
 
+@dataclass(frozen=True)
+class Multiple:
+    """A number that a size must be a multiple of.
+
+    Attributes:
+        of: The number.
+        purpose: What needs it.
+        source: Where this is documented.
+    """
+
+    of: int
+    purpose: str
+    source: str
+
+    def refuses(self, name: str, size: int) -> Unsupported | None:
+        """Return the limit that a size exceeds, None if the size works."""
+        if size % self.of == 0:
+            return None
+        return Unsupported(name, f"a multiple of {self.of} for {self.purpose}", str(size))
+
+
+def dotted(version: Iterable[int]) -> str:
+    """Return a version or a compute capability in its usual form: 9.21.0, 10.0."""
+    return ".".join(map(str, version))
+
+
+_BACKENDS = "Transformer Engine 2.20.2, pytorch/attention/dot_product_attention/utils.py"
 _QUANTIZATION = "Transformer Engine 2.20.2, pytorch/quantization.py"
+
+CUDNN_FOR_TRANSFORMER_ENGINE = VersionLimit(
+    "cuDNN for Transformer Engine",
+    (9, 12, 0),
+    (),
+    "Transformer Engine 2.20.2, common/__init__.py: MIN_CUDNN_VERSION",
+)
+CUDNN_FOR_MXFP8_ATTENTION = VersionLimit(
+    "cuDNN for MXFP8 attention", (9, 21, 0), ((9, 23, 0), (9, 23, 1)), _BACKENDS
+)
+CUDNN_FOR_CURRENT_SCALING_ATTENTION = VersionLimit(
+    "cuDNN for FP8 attention with current scaling", (9, 14, 0), (), _BACKENDS
+)
 
 _FP8 = ComputeCapabilities(
     (8, 9),
@@ -130,22 +164,6 @@ CURRENT_SCALING_ATTENTION = ComputeCapabilities(
     "Disabling FusedAttention as FP8 is not supported for compute capability = sm120",
 )
 
-
-@dataclass(frozen=True)
-class Multiple:
-    """What a size must be a multiple of.
-
-    Attributes:
-        of: The number.
-        what: What asks for it.
-        source: Where it is written.
-    """
-
-    of: int
-    what: str
-    source: str
-
-
 MXFP8_BLOCKS = Multiple(
     32,
     "MXFP8 blocks",
@@ -161,5 +179,5 @@ FP8_PRODUCTS = Multiple(
     "FP8 matrix products",
     "Transformer Engine 2.20.2, pytorch/utils.py: assert_dim_for_fp8_exec; cuBLAS",
 )
-# The one width of Q and K, beside an equal one of V, that FP8 attention takes on Hopper.
+# The only head_dim_qk = head_dim_v that FP8 attention accepts on Hopper.
 HOPPER_FP8_HEAD_DIM = 128

@@ -73,7 +73,7 @@ def test_fp8_attention_that_ran_as_bf16_is_a_failure_whatever_its_numbers(
     monkeypatch.setattr(fake_transformer_engine, "get_attention_backend", lambda params: F16)
     ended = run(drafted(tmp_path, Fp8DelayedRecipe(fp8_dpa=True)), tmp_path)
     assert ended.outcome is Outcome.FAILED
-    assert ended.reason == ("asked for FP8 attention, ran fused attention, F16 (sub-backend 1)")
+    assert ended.reason == "requested FP8 attention, ran fused attention, F16 (sub-backend 1)"
 
 
 @pytest.mark.parametrize("recipe", [Fp8CurrentRecipe(fp8_dpa=True), MxFp8Recipe()])

@@ -131,7 +131,7 @@ def test_attention_that_fell_back_from_fp8_fails(
         benchmark=replace(FEW, enabled=False),
     )
     assert record.outcome is Outcome.FAILED
-    assert record.reason == "asked for FP8 attention, ran unfused attention"
+    assert record.reason == "requested FP8 attention, ran unfused attention"
     assert any("NVTE_UnfusedDPA_Emulate_FP8=1" in flag for flag in record.capability.flags)
 
 

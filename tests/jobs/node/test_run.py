@@ -200,7 +200,7 @@ def test_other_fp8_recipes_are_unsupported_in_emulation(tmp_path: Path, recipe: 
 def test_transformer_engine_on_a_cpu_is_unsupported(tmp_path: Path) -> None:
     record = run(tmp_path, backend=Backend.te)
     assert record.outcome is Outcome.UNSUPPORTED
-    assert "backend=te needs a CUDA GPU" in record.reason
+    assert "gpu must be a CUDA GPU with backend=te" in record.reason
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")

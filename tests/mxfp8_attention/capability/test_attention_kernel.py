@@ -1,4 +1,4 @@
-"""Which attention kernel runs is known before and after, and a fallback is never quiet."""
+"""The attention kernel is known before and after a run, and no fallback goes unreported."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from conf.schema import (
     Shape,
 )
 from mxfp8_attention.capability.attention_kernel import (
+    Fallback,
     Kernel,
     check_kernel,
     fallback,
@@ -79,24 +80,27 @@ def test_the_librarys_record_names_the_kernel_that_ran(
 @pytest.mark.parametrize(
     "recipe", [MxFp8Recipe(), Fp8CurrentRecipe(fp8_dpa=True), Fp8DelayedRecipe(fp8_dpa=True)]
 )
-def test_fp8_attention_that_ran_as_something_else_is_told(recipe: MxFp8Recipe) -> None:
+def test_fp8_attention_that_ran_another_kernel_is_a_fallback(recipe: Recipe) -> None:
     assert fallback(recipe, FUSED_FP8, {}) is None
     for kernel in (FUSED_BF16, UNFUSED, FLASH):
-        assert fallback(recipe, kernel, {}) == f"asked for FP8 attention, ran {kernel}"
+        assert fallback(recipe, kernel, {}) == Fallback("FP8 attention", str(kernel))
 
 
-def test_fp8_attention_with_a_bf16_backward_is_told() -> None:
-    told = fallback(MxFp8Recipe(), FUSED_FP8, {"NVTE_FP8_DPA_BWD": "0"})
-    assert told is not None
-    assert "backward in BF16" in told
+def test_fp8_attention_with_a_bf16_backward_is_a_fallback() -> None:
+    assert fallback(MxFp8Recipe(), FUSED_FP8, {"NVTE_FP8_DPA_BWD": "1"}) is None
+    assert fallback(MxFp8Recipe(), FUSED_FP8, {"NVTE_FP8_DPA_BWD": "0"}) is not None
 
 
-def test_bf16_attention_in_the_unfused_kernel_is_told() -> None:
+@pytest.mark.parametrize(
+    ("kernel", "requested"),
+    [(UNFUSED, "fused attention"), (NONE, "fused attention"), (FUSED_FP8, "BF16 attention")],
+)
+def test_bf16_attention_that_ran_unfused_or_in_fp8_is_a_fallback(
+    kernel: Kernel, requested: str
+) -> None:
+    assert fallback(Bf16Recipe(), kernel, {}) == Fallback(requested, str(kernel))
     assert fallback(Bf16Recipe(), FUSED_BF16, {}) is None
     assert fallback(Bf16Recipe(), FLASH, {}) is None
-    assert (
-        fallback(Bf16Recipe(), UNFUSED, {}) == "asked for fused attention, ran unfused attention"
-    )
 
 
 def test_no_kernel_refuses_the_point_with_the_librarys_reasons() -> None:

@@ -1,4 +1,4 @@
-"""What a machine says is judged for one point: it runs, it is refused, or something is broken."""
+"""A machine is checked for one point: the point runs, is refused, or something is broken."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ from mxfp8_attention.capability.libraries import LibraryAnswers
 from tests.shapes import DSV3
 
 H200 = Gpu(name="h200", matches=["H200"], compute_capability="9.0")
+CPU = Gpu(name="cpu", device="cpu")
 GB300 = Gpu(name="gb300", matches=["GB300"], compute_capability="10.3")
 NO_MXFP8 = "Device compute capability 10.0 or higher required for MXFP8 execution."
 
@@ -63,8 +64,9 @@ def point(recipe: Recipe, gpu: Gpu, **changed: Any) -> Point:  # noqa: ANN401
     return replace(made, **changed)
 
 
-def named(checks: list[Check], name: str) -> Check:
-    return next(check for check in checks if check.name == name)
+def refusal(point: Point, machine: Machine) -> Check | None:
+    """The check that refuses the point on the machine."""
+    return first_refusal(run_checks(point, machine))
 
 
 @pytest.mark.parametrize(
@@ -77,38 +79,78 @@ def named(checks: list[Check], name: str) -> Check:
         (point(MxFp8Recipe(), GB300), on_gb300("9.23.2")),
         (point(MxFp8Recipe(fp8_dpa=False), GB300), on_gb300("9.19.0")),
         (point(MxFp8Recipe(), H200, backend=Backend.emulated), on_h200()),
+        (point(Bf16Recipe(), replace(GB300, any=True)), on_h200()),
     ],
 )
-def test_what_the_libraries_say_yes_to_runs(made: Point, machine: Machine) -> None:
-    assert first_refusal(run_checks(made, machine)) is None
+def test_a_point_that_the_libraries_support_runs(made: Point, machine: Machine) -> None:
+    assert refusal(made, machine) is None
 
 
-def test_mxfp8_on_hopper_is_refused_in_transformer_engines_own_sentence() -> None:
-    refusal = first_refusal(run_checks(point(MxFp8Recipe(), H200), on_h200()))
-    assert refusal is not None
-    assert refusal.refusal is Refusal.unsupported
-    assert refusal.reason == NO_MXFP8
-
-
-@pytest.mark.parametrize("cudnn", ["9.19.0", "9.23.0", "9.23.1"])
-def test_mxfp8_attention_needs_a_cudnn_that_has_it(cudnn: str) -> None:
-    refusal = first_refusal(run_checks(point(MxFp8Recipe(), GB300), on_gb300(cudnn)))
-    assert refusal is not None
-    assert refusal.refusal is Refusal.unsupported
-    assert cudnn in refusal.reason
-
-
-def test_another_gpu_than_asked_for_is_an_error_unless_any_will_do() -> None:
-    refusal = first_refusal(run_checks(point(Bf16Recipe(), GB300), on_h200()))
-    assert refusal is not None
-    assert refusal.refusal is Refusal.wrong_gpu
-    assert "gpu=gb300 must be GB300, got NVIDIA H200" in refusal.reason
-    relaxed = point(Bf16Recipe(), replace(GB300, any=True))
-    assert first_refusal(run_checks(relaxed, on_h200())) is None
+BROKEN_TE = {"te_error": "ImportError: libcublas.so.13: cannot open", "cudnn_te": None}
+INCOMPATIBLE = {
+    "cudnn_together_error": "RuntimeError: cuDNN version incompatibility: compiled against 9.19",
+    "cudnn_te": "9.14.0",
+}
+NO_GPU = Machine(None, None, None, None, None, "PyTorch is built without CUDA")
 
 
 @pytest.mark.parametrize(
-    ("name", "asked", "driver", "is_it"),
+    ("made", "machine", "name", "kind", "reason"),
+    [
+        (point(MxFp8Recipe(), H200), on_h200(), "recipe mxfp8", Refusal.unsupported, NO_MXFP8),
+        *(
+            (
+                point(MxFp8Recipe(), GB300),
+                on_gb300(cudnn),
+                "cuDNN for MXFP8 attention",
+                Refusal.unsupported,
+                f"got {cudnn}",
+            )
+            for cudnn in ("9.19.0", "9.23.0", "9.23.1")
+        ),
+        (point(Bf16Recipe(), GB300), on_h200(), "GPU", Refusal.wrong_gpu, "NVIDIA H200"),
+        (
+            point(Bf16Recipe(), H200),
+            replace(on_h200(), compute_capability=(9, 5)),
+            "GPU",
+            Refusal.wrong_gpu,
+            "compute capability 9.5",
+        ),
+        (
+            point(Bf16Recipe(), H200),
+            NO_GPU,
+            "GPU",
+            Refusal.unsupported,
+            NO_GPU.no_cuda_reason,
+        ),
+        (
+            point(Bf16Recipe(), H200),
+            on_h200(**BROKEN_TE),
+            "Transformer Engine",
+            Refusal.import_error,
+            BROKEN_TE["te_error"],
+        ),
+        (
+            point(Bf16Recipe(), H200),
+            on_h200(**INCOMPATIBLE),
+            "cuDNN",
+            Refusal.import_error,
+            INCOMPATIBLE["cudnn_together_error"],
+        ),
+        (point(MxFp8Recipe(), CPU), on_h200(), "configuration", Refusal.unsupported, "cpu"),
+    ],
+)
+def test_a_failed_check_refuses_the_point_and_quotes_the_cause(
+    made: Point, machine: Machine, name: str, kind: Refusal, reason: str
+) -> None:
+    check = refusal(made, machine)
+    assert check is not None
+    assert (check.name, check.refusal) == (name, kind)
+    assert reason in check.reason
+
+
+@pytest.mark.parametrize(
+    ("name", "match", "driver", "is_it"),
     [
         ("b200", "B200", "NVIDIA B200", True),
         ("b200", "B200", "NVIDIA GB200", False),
@@ -120,64 +162,42 @@ def test_another_gpu_than_asked_for_is_an_error_unless_any_will_do() -> None:
         ("mine", "H200 NVL", "NVIDIA H200 NVL", True),
     ],
 )
-def test_a_gpu_is_named_by_a_whole_word(name: str, asked: str, driver: str, is_it: bool) -> None:
-    """Its peaks would be another's: their shares would be wrong without a word."""
-    wanted = Gpu(name=name, matches=[asked])
-    checks = run_checks(point(Bf16Recipe(), wanted), replace(on_h200(), gpu_name=driver))
-    refusal = first_refusal(checks)
-    assert (refusal is None) is is_it
-    assert refusal is None or refusal.refusal is Refusal.wrong_gpu
+def test_a_gpu_is_matched_by_a_whole_word(name: str, match: str, driver: str, is_it: bool) -> None:
+    """Otherwise shares of peak would silently be of another GPU's peaks."""
+    requested = Gpu(name=name, matches=[match])
+    check = refusal(point(Bf16Recipe(), requested), replace(on_h200(), gpu_name=driver))
+    assert (check is None) is is_it
+    assert check is None or check.refusal is Refusal.wrong_gpu
 
 
-def test_a_gpu_of_the_right_name_and_another_capability_is_not_the_one() -> None:
-    odd = replace(on_h200(), compute_capability=(9, 5))
-    refusal = first_refusal(run_checks(point(Bf16Recipe(), H200), odd))
-    assert refusal is not None
-    assert refusal.refusal is Refusal.wrong_gpu
+@pytest.mark.parametrize("changed", [INCOMPATIBLE, {"cudnn_te": "9.14.0"}], ids=["error", "two"])
+def test_two_cudnns_are_reported_with_the_remedy(changed: dict[str, Any]) -> None:
+    checks = {
+        check.name: check for check in run_checks(point(Bf16Recipe(), H200), on_h200(**changed))
+    }
+    assert checks["cuDNN"].ok is False
+    assert "CUDNN_HOME" in checks["cuDNN"].remedy
+    assert all(version in checks["cuDNN"].reason for version in ("9.14.0", "9.19.0"))
 
 
-def test_no_gpu_is_unsupported() -> None:
-    bare = Machine(None, None, None, None, None, "PyTorch is built without CUDA")
-    refusal = first_refusal(run_checks(point(Bf16Recipe(), H200), bare))
-    assert refusal is not None
-    assert refusal.refusal is Refusal.unsupported
-    assert "PyTorch is built without CUDA" in refusal.reason
-
-
-def test_a_broken_transformer_engine_beside_its_gpu_is_an_import_error() -> None:
-    broken = on_h200(te_error="ImportError: libcublas.so.13: cannot open", cudnn_te=None)
-    refusal = first_refusal(run_checks(point(Bf16Recipe(), H200), broken))
-    assert refusal is not None
-    assert refusal.refusal is Refusal.import_error
-    assert "libcublas.so.13" in refusal.reason
-
-
-def test_a_cudnn_that_raises_is_an_import_error_with_what_to_set() -> None:
-    words = "RuntimeError: cuDNN version incompatibility: PyTorch was compiled against (9, 19, 0)"
-    broken = on_h200(cudnn_together_error=words, cudnn_te="9.14.0")
-    checks = run_checks(point(Bf16Recipe(), H200), broken)
-    refusal = first_refusal(checks)
-    assert refusal is not None
-    assert refusal.refusal is Refusal.import_error
-    assert "PyTorch loads 9.19.0, Transformer Engine loads 9.14.0" in refusal.reason
-    assert words in refusal.reason
-    assert "CUDNN_HOME" in refusal.remedy
-
-
-def test_two_working_cudnns_are_shown_and_refuse_nothing() -> None:
-    checks = run_checks(point(Bf16Recipe(), H200), on_h200(cudnn_te="9.14.0"))
-    cudnn = named(checks, "cuDNN")
-    assert cudnn.ok is False
-    assert "two different ones" in cudnn.reason
-    assert "CUDNN_HOME" in cudnn.remedy
-    assert first_refusal(checks) is None
+def test_two_working_cudnns_refuse_nothing() -> None:
+    assert refusal(point(Bf16Recipe(), H200), on_h200(cudnn_te="9.14.0")) is None
 
 
 def test_a_probe_reports_everything_and_refuses_nothing_but_the_wrong_gpu() -> None:
     broken = on_h200(te_error="OSError: libcudnn_heuristic.so.9: undefined symbol", cudnn_te=None)
-    probe = point(MxFp8Recipe(), H200, job=Job.probe)
-    checks = run_checks(probe, broken)
+    checks = run_checks(point(MxFp8Recipe(), H200, job=Job.probe), broken)
     assert first_refusal(checks) is None
-    assert named(checks, "Transformer Engine").ok is False
-    assert named(checks, "cuDNN").ok is False
-    assert named(checks, "MXFP8 available").reason == NO_MXFP8
+    by_name = {check.name: check for check in checks}
+    assert by_name["Transformer Engine"].ok is by_name["cuDNN"].ok is False
+    assert by_name["MXFP8 available"].reason == NO_MXFP8
+
+
+def test_without_libraries_the_table_of_limits_answers_for_mxfp8() -> None:
+    bare = replace(on_h200(), libraries=None)
+    (mxfp8,) = [
+        check
+        for check in run_checks(point(Bf16Recipe(), H200, backend=Backend.emulated), bare)
+        if check.name == "MXFP8 available"
+    ]
+    assert (mxfp8.ok, mxfp8.reason) == (False, NO_MXFP8)

@@ -1,4 +1,4 @@
-"""Variables that change the meaning of a run are flagged, their usual values are not."""
+"""Variables that change the meaning of a run are flagged, their default values are not."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from mxfp8_attention.capability.environment import flagged_variables
 
 
 @pytest.mark.parametrize(
-    ("variables", "told"),
+    ("variables", "flagged"),
     [
         ({}, []),
         ({"NVTE_FUSED_ATTN": "1", "NVTE_FP8_DPA_BWD": "1"}, []),
@@ -20,6 +20,6 @@ from mxfp8_attention.capability.environment import flagged_variables
     ],
 )
 def test_variables_that_change_the_meaning_of_a_run_are_flagged(
-    variables: dict[str, str], told: list[str]
+    variables: dict[str, str], flagged: list[str]
 ) -> None:
-    assert [flag.split(":")[0] for flag in flagged_variables(variables)] == told
+    assert [flag.split(":")[0] for flag in flagged_variables(variables)] == flagged

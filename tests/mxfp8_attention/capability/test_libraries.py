@@ -1,4 +1,4 @@
-"""Two cuDNNs on one machine are seen, whichever way they disagree."""
+"""Two cuDNNs on one machine are detected, whichever way they disagree."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SYMBOL = "OSError: libcudnn_heuristic.so.9: undefined symbol: _ZN5cudnn"
 @pytest.mark.parametrize(
     ("encoded", "shown"), [(91900, "9.19.0"), (92101, "9.21.1"), (8907, "8.9.7"), (90000, "9.0.0")]
 )
-def test_versions_are_shown_as_people_write_them(encoded: int, shown: str) -> None:
+def test_encoded_versions_are_decoded(encoded: int, shown: str) -> None:
     assert show_version(encoded) == shown
 
 
@@ -51,13 +51,13 @@ def test_two_that_both_work_differ_without_a_conflict() -> None:
         ({"torch": 91900}, {"te_error": SYMBOL, "torch": 91900}, "Transformer Engine"),
     ],
 )
-def test_each_way_of_disagreeing_names_who_failed_and_why(
+def test_a_conflict_names_the_user_and_the_error(
     alone: dict[str, object], together: dict[str, object], who: str
 ) -> None:
     found = LibraryAnswers.from_replies(alone, together)
     assert found.conflict is not None
-    assert found.conflict.startswith(f"{who} cannot use the cuDNN it finds:")
-    assert "cudnn" in found.conflict.lower()
+    assert found.conflict.user == who
+    assert "cudnn" in found.conflict.error.lower()
 
 
 def test_a_library_that_is_not_installed_is_no_cudnn_conflict() -> None:
@@ -67,13 +67,13 @@ def test_a_library_that_is_not_installed_is_no_cudnn_conflict() -> None:
     assert found.te_error == missing
 
 
-def test_a_child_that_dies_is_told_and_its_earlier_words_are_kept(
+def test_a_child_that_dies_is_reported_and_its_earlier_replies_are_kept(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    speaks = "print('ANSWER {\"torch\": 91900}', flush=True)"
-    dies = f"{speaks}\nimport os, signal\nos.kill(os.getpid(), signal.SIGSEGV)"
-    monkeypatch.setattr(libraries, "_ASK_TORCH", speaks)
-    monkeypatch.setattr(libraries, "_ASK_TRANSFORMER_ENGINE", dies)
+    replies = "print('REPLY {\"torch\": 91900}', flush=True)"
+    dies = f"{replies}\nimport os, signal\nos.kill(os.getpid(), signal.SIGSEGV)"
+    monkeypatch.setattr(libraries, "_TORCH_PROGRAM", replies)
+    monkeypatch.setattr(libraries, "_TRANSFORMER_ENGINE_PROGRAM", dies)
     found = query_libraries()
     assert found.cudnn_torch == "9.19.0"
     assert found.te_error is not None
@@ -81,8 +81,8 @@ def test_a_child_that_dies_is_told_and_its_earlier_words_are_kept(
 
 
 def test_a_child_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(libraries, "_ASK_TORCH", "import time; time.sleep(60)")
-    monkeypatch.setattr(libraries, "_ASK_TRANSFORMER_ENGINE", "pass")
+    monkeypatch.setattr(libraries, "_TORCH_PROGRAM", "import time; time.sleep(60)")
+    monkeypatch.setattr(libraries, "_TRANSFORMER_ENGINE_PROGRAM", "pass")
     found = query_libraries(timeout_s=0.5)
     assert found.cudnn_torch_error == "no answer within 0.5 s"
 
@@ -90,5 +90,5 @@ def test_a_child_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None
 def test_the_children_run_under_this_interpreter() -> None:
     assert sys.executable
     found = query_libraries()
-    # Here neither library may be there; the question itself never raises.
+    # Neither library need be installed here; the query itself never raises.
     assert found.te_error is not None or found.cudnn_te is not None
