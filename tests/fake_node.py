@@ -1,14 +1,13 @@
-"""A node's interpreter for tests of the login side: ends each point in the way it was told.
+"""A node's interpreter for tests of the login side: ends each point in a chosen way.
 
-`install` writes a program to be named by `cluster.python`; this file is what it runs. It imports
-nothing heavy, so that a point costs milliseconds.
+`install` writes a program for `cluster.python`, which runs this file. It imports nothing heavy, so
+that a point takes milliseconds.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import shlex
 import signal
 import subprocess
 import sys
@@ -20,26 +19,20 @@ OUTCOMES = ("PASSED", "FAILED", "UNSUPPORTED")
 
 
 def install(folder: Path, ends: Mapping[int, str] | None = None) -> Path:
-    """Writes a program that takes the place of the node's Python.
+    """Write a program that replaces the node's Python and return its path.
 
     Args:
         folder: Where it is written.
-        ends: How a point ends, by its `shape.seq_len`; PASSED where nothing is said. An outcome,
-            `kill`, `exit`, `hang`, `damaged`, `orphan`, or text that is printed before exit
-            code 1.
-
-    Returns:
-        The program.
+        ends: How a point ends, by its `shape.seq_len`: an outcome, `kill`, `exit`, `hang`,
+            `damaged`, `orphan`, or text that is printed before exit code 1. Other points pass.
     """
-    program = folder / "fake-python"
-    words = [sys.executable, "-I", "-S", __file__, json.dumps(dict(ends or {}))]
-    program.write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n')
-    program.chmod(0o755)
-    return program
+    from tests.builders.programs import write_python
+
+    return write_python(folder / "fake-python", "-I", "-S", __file__, json.dumps(dict(ends or {})))
 
 
 def main(words: list[str]) -> int:
-    """Is called as `python -m jobs.node POINT.json ATTEMPT_DIR` would be, the ends before it."""
+    """Run `ENDS -m jobs.node POINT.json ATTEMPT_DIR`."""
     ends, dash_m, module, point_path, attempt = words
     assert (dash_m, module) == ("-m", "jobs.node")
     given = json.loads(Path(point_path).read_text())

@@ -1,6 +1,6 @@
 """The real node, killed with SIGKILL at a chosen moment: `python killed_node.py MOMENTS -m ...`.
 
-The moment is chosen by the point's `shape.seq_len`, so that one sweep sees all of them.
+The moment is chosen by the point's `shape.seq_len`, so that one sweep covers all of them.
 """
 
 from __future__ import annotations
@@ -8,37 +8,31 @@ from __future__ import annotations
 import json
 import os
 import runpy
-import shlex
 import signal
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-# The moment before a file gets its name: its whole text lies beside it, in a temporary file.
+# Just before a file gets its name: its whole text is in a temporary file beside it.
 BEFORE_STARTED, AT_RECORD = "before started.json", "at record.json"
 AFTER_STARTED, IN_VALIDATION = "after started.json", "in validation"
 
 
 def install(folder: Path, moments: Mapping[int, str]) -> Path:
-    """Writes a program that takes the place of the node's Python.
+    """Write a program that replaces the node's Python and return its path.
 
     Args:
         folder: Where it is written.
         moments: When a point's process is killed, by its `shape.seq_len`.
-
-    Returns:
-        The program.
     """
-    program = folder / "killed-python"
-    words = [sys.executable, "-P", __file__, json.dumps(dict(moments))]
-    program.write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n')
-    program.chmod(0o755)
-    return program
+    from tests.builders.programs import write_python
+
+    return write_python(folder / "killed-python", "-P", __file__, json.dumps(dict(moments)))
 
 
 def main(words: list[str]) -> None:
-    """Runs `jobs.node` with a mine laid at its moment."""
+    """Run `jobs.node` and kill it at its moment."""
     moments, _, module, point_path, attempt = words
     given = json.loads(Path(point_path).read_text())
     _lay_mine(json.loads(moments)[str(given["point"]["shape"]["seq_len"])])

@@ -8,6 +8,7 @@ from typing import Any
 
 from jobs.collect.points_table import Value, row
 from jobs.collect.store import write_if_changed
+from jobs.files import private_files
 from jobs.record import State
 from jobs.report import text as show
 from jobs.report.drawings import Plots, draw
@@ -42,6 +43,7 @@ class Fact:
     where: str
 
 
+@private_files()
 def write_report(collection: Collection) -> Path:
     """Writes `report.html` and `plots/` into the collection's folder.
 

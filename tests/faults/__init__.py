@@ -1,1 +1,1 @@
-"""The fault matrix: what goes wrong on a cluster, and what the tool says of it."""
+"""The fault matrix: what goes wrong on a cluster, and how the tool reports it."""

@@ -1,7 +1,8 @@
-"""`launch.py` in another terminal: it waits there while a fault is injected here."""
+"""`launch.py` in another terminal, which runs while a fault is injected here."""
 
 from __future__ import annotations
 
+import re
 import signal
 import subprocess
 from collections.abc import Iterable
@@ -11,29 +12,31 @@ from types import TracebackType
 import pytest
 
 from jobs.sweeps.ledger import Ledger
+from tests.faults.matrix import Report
+from tests.faults.reports import report_of
 from tests.slurm_cluster.launching import FAST, SlurmUser
 from tests.slurm_cluster.slurm import SlurmCluster
 
-WAITS = ("wait=true", "launch.retries=1")
-"""The words of a command that sees its points to their end and tries them again."""
+RETRIES = ("wait=true", "launch.retries=1")
+"""Words of a command that waits for its points and retries them."""
 
 
 class Command:
-    """A command that runs, and all that it printed. As a context it ends it, and its jobs.
+    """A running command and its output. As a context manager it ends the command and its jobs.
 
     Args:
         user: Who typed it; nobody else has a sweep in their folder.
         verb: Its verb.
-        words: Its words; those that every stand-in point needs are added.
+        words: Its other words; those that every stand-in point needs are added.
     """
 
     def __init__(self, user: SlurmUser, verb: str, *words: str) -> None:
         self.user = user
-        self.seen = ""
+        self.status_output = ""
         self._log = user.folder / "screen"
-        own = {word.partition("=")[0] for word in words}
+        keys = {word.partition("=")[0] for word in words}
         needed = ("cluster=slurm", f"cluster.python={user.node}", *FAST)
-        added = [word for word in needed if word.partition("=")[0] not in own]
+        added = [word for word in needed if word.partition("=")[0] not in keys]
         with self._log.open("wb") as log:
             self.process = subprocess.Popen(
                 user.words(verb, *added, *words),
@@ -64,8 +67,8 @@ class Command:
         return self.user.cluster
 
     @property
-    def screen(self) -> str:
-        """All that it printed so far."""
+    def output(self) -> str:
+        """All that it has printed."""
         return self._log.read_text(errors="replace")
 
     @property
@@ -73,19 +76,22 @@ class Command:
         """Its sweep."""
         return self.user.ledger()
 
+    def point_ids(self) -> list[str]:
+        """Return the ids of its points, in the order of the plan."""
+        return [point.point_id for point in self.ledger.plan()]
+
     def job(self, number: int = 0) -> str:
-        """Waits for its first submission, or a later one; the job id."""
-        found = [self.user.runs]
+        """Wait for one of its submissions and return the job id."""
 
         def submitted() -> bool:
-            found[:] = self.user.runs.glob("s-*/jobs.jsonl")
-            return bool(found) and len(self.ledger.jobs()) > number
+            lines = any(self.user.runs.glob("s-*/jobs.jsonl"))
+            return lines and len(self.ledger.jobs()) > number
 
         self._cluster.wait(submitted, f"submission {number} of {self.user.folder}", 50)
         return self.ledger.jobs()[number].job_id
 
-    def begun(self, number: int = 0, attempts: int = 1) -> str:
-        """Waits until one of its jobs has begun so many attempts; the job id."""
+    def started_job(self, number: int = 0, attempts: int = 1) -> str:
+        """Wait until one of its jobs has started some attempts and return the job id."""
         job = self.job(number)
         started = f"{job}/p-*/attempt-*/started.json"
         self._cluster.wait(
@@ -93,51 +99,63 @@ class Command:
         )
         return job
 
-    def queued(self, words: str, number: int = 0, timeout_s: float = 50) -> str:
-        """Waits until squeue's state and reason of a job hold these words; the job id."""
+    def queued_job(self, state: str, number: int = 0) -> str:
+        """Wait until squeue's state and reason of a job contain a text and return the job id."""
         job = self.job(number)
-        asked = ("squeue", "-h", "-t", "all", "-j", job, "-o", "%T %r")
-        self._cluster.wait(
-            lambda: words in self._cluster.run(*asked), f"{words} of {job}", timeout_s
-        )
+        query = ("squeue", "-h", "-t", "all", "-j", job, "-o", "%T %r")
+        self._cluster.wait(lambda: state in self._cluster.run(*query), f"{state} of {job}", 50)
         return job
 
     def node(self, number: int = 0) -> str:
-        """Where one of its jobs runs."""
+        """Return the node on which one of its jobs runs."""
         return self._cluster.run("squeue", "-h", "-j", self.job(number), "-o", "%N")
 
-    def says(self, words: str) -> str:
-        """Waits until it has printed these words; all that it printed."""
-        self._cluster.wait(lambda: words in self.screen, f"{words!r} on the screen", 50)
-        return self.screen
+    def excluded_nodes(self, number: int) -> list[str]:
+        """Return the nodes that one of its submissions excludes."""
+        (script,) = (self.ledger.root / self.job(number)).glob("*submission.sh")
+        return re.findall(r"^#SBATCH --exclude=(.*)$", script.read_text(), re.MULTILINE)
 
-    def look(self) -> None:
-        """Types `status` meanwhile; `seen` is what it shows."""
-        self.seen += self.user.run("status").stdout
+    def attempts(self) -> int:
+        """Count the attempts of all points under all jobs."""
+        return len(list(self.ledger.root.glob("*/p-*/attempt-*")))
 
-    def end(self, timeout_s: float = 55) -> str:
-        """Waits for its end; all that it printed."""
-        self.process.wait(timeout_s)
-        assert "Traceback" not in self.screen, self.screen
-        return self.screen
+    def wait_for_output(self, text: str) -> None:
+        """Wait until it has printed a text."""
+        self._cluster.wait(lambda: text in self.output, f"{text!r} in the output", 50)
+
+    def query_status(self) -> None:
+        """Run `status` while the command runs and keep its output."""
+        self.status_output += self.user.run("status").stdout
+
+    def end(self) -> str:
+        """Wait for its end and return all that it printed."""
+        self.process.wait(55)
+        assert "Traceback" not in self.output, self.output
+        return self.output
 
     def interrupt(self) -> str:
-        """Presses Ctrl-C; all that it printed."""
+        """Press Ctrl-C and return all that it printed."""
         self.process.send_signal(signal.SIGINT)
         return self.end()
 
+    def report(self, number: int = 0, *, retries: bool = False) -> Report:
+        """Report one of its points, by its place in the plan."""
+        output = self.output + self.status_output
+        point = self.point_ids()[number]
+        return report_of(self.user, self.ledger, point, output=output, retries=retries)
 
-def chosen(request: pytest.FixtureRequest, names: Iterable[str]) -> list[str]:
-    """Those of a test's parameters `name` that this session runs: only they are injected."""
-    here = {
+
+def selected(request: pytest.FixtureRequest, names: Iterable[str]) -> list[str]:
+    """Return those values of a test's parameter `name` that this session runs."""
+    running = {
         item.callspec.params.get("name")
         for item in request.session.items
         if isinstance(item, pytest.Function) and hasattr(item, "callspec")
     }
-    return [name for name in names if name in here]
+    return [name for name in names if name in running]
 
 
 def new_user(cluster: SlurmCluster, folder: Path) -> SlurmUser:
-    """A user with a folder of its own."""
+    """Return a user with a folder of its own."""
     folder.mkdir()
     return SlurmUser(cluster, folder)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import functools
 import runpy
-import shlex
 import sys
 from pathlib import Path
 
@@ -13,24 +12,14 @@ GPU_MEMORY, LIBRARY, NAN, DISK_FULL = "gpu memory", "library", "nan", "disk full
 
 
 def install(folder: Path, fault: str) -> Path:
-    """Writes a program that takes the place of the node's Python.
+    """Write a program that replaces the node's Python, break its points, and return its path."""
+    from tests.builders.programs import write_python
 
-    Args:
-        folder: Where it is written.
-        fault: How its points break.
-
-    Returns:
-        The program.
-    """
-    program = folder / "broken-python"
-    words = [sys.executable, "-P", __file__, fault]
-    program.write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n')
-    program.chmod(0o755)
-    return program
+    return write_python(folder / "broken-python", "-P", __file__, fault)
 
 
 def main(words: list[str]) -> None:
-    """Breaks the node, then runs `jobs.node`."""
+    """Break the node, then run `jobs.node`."""
     fault, _, module, point_path, attempt = words
     _break(fault)
     sys.argv = [module, point_path, attempt]

@@ -1,4 +1,4 @@
-"""A node with a clock of its own: one that is an hour off, or that is set meanwhile."""
+"""A node with a clock of its own: an hour off, or set while a point runs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-# The calendar alone is off. Clocks that count from the boot are never set, on any machine.
+from tests.builders.programs import write_program
+
+# Only the calendar is shifted: nothing sets the clocks that count from the boot.
 _SHIFT_C = r"""
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -37,10 +39,10 @@ int gettimeofday(struct timeval *restrict now, void *restrict zone) {
     now->tv_usec = precise.tv_nsec / 1000;
     return failed;
 }
-time_t time(time_t *told) {
+time_t time(time_t *result) {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
-    if (told) *told = now.tv_sec;
+    if (result) *result = now.tv_sec;
     return now.tv_sec;
 }
 """
@@ -52,32 +54,25 @@ class NodeClock:
 
     Attributes:
         python: The interpreter, for `cluster.python`.
-        file: Holds how many seconds its calendar is ahead, from now on.
+        file: Number of seconds by which its calendar is ahead.
     """
 
     python: Path
     file: Path
 
     def set(self, ahead_s: int) -> None:
-        """Sets the clock, as an administrator or a time server does."""
+        """Set the clock, as an administrator or a time server does."""
         self.file.write_text(f"{ahead_s:+d}")
 
 
 def install(folder: Path, python: Path, ahead_s: int = 0) -> NodeClock:
-    """Gives an interpreter, and all that it starts, a clock of its own.
-
-    Args:
-        folder: Where it is made.
-        python: The interpreter.
-        ahead_s: How far its clock is ahead.
-    """
+    """Give an interpreter, and all that it starts, a clock of its own."""
     folder.mkdir()
     source, library = folder / "shift.c", folder / "shift.so"
     source.write_text(_SHIFT_C)
     subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source, "-ldl"], check=True)
-    clock = NodeClock(folder / "python", folder / "ahead_s")
+    variables = (f"LD_PRELOAD={library}", f"NODE_CLOCK={folder / 'ahead_s'}", str(python))
+    program = write_program(folder / "python", f'exec env {shlex.join(variables)} "$@"')
+    clock = NodeClock(program, folder / "ahead_s")
     clock.set(ahead_s)
-    variables = f"LD_PRELOAD={shlex.quote(str(library))} NODE_CLOCK={shlex.quote(str(clock.file))}"
-    clock.python.write_text(f'#!/bin/sh\n{variables} exec {shlex.quote(str(python))} "$@"\n')
-    clock.python.chmod(0o755)
     return clock

@@ -1,98 +1,105 @@
-"""Writes `docs/faults.md`, and the counts in the README, from the rows of the matrix.
-
-python -m tests.faults.page
-"""
+"""Write `docs/faults.md` from the rows of the matrix: `python -m tests.faults.page`."""
 
 from __future__ import annotations
 
 import importlib
-import re
+import json
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-from tests.faults.matrix import MODULE_OF, ROWS, Part, Row
+from tests.faults.matrix import ROWS, Part, Place, Row
 
-ROOT = Path(__file__).parents[2]
-DOCS = ROOT / "docs" / "faults.md"
-README = ROOT / "README.md"
-MODULES = (
-    *(
-        "test_in_the_point",
-        "test_in_the_point_local",
-        "test_memory",
-        "test_clocks",
-        "test_job_start",
-        "test_in_the_job",
-        "test_nodes",
-        "test_around_it",
-        "test_killed",
-        "test_at_once",
-        "test_waiting",
-        "test_damaged",
-        "test_hostile",
-        "test_hostile_text",
-    ),
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = DOCS / "faults.md"
+SOAK, FUZZ = DOCS / "results" / "soak.json", DOCS / "results" / "fuzz.json"
+MODULES = tuple(
+    f"tests.faults.test_{name}"
+    for name in (
+        *("in_the_point", "in_the_point_local", "memory", "clocks", "job_start", "in_the_job"),
+        *("nodes", "around_it", "killed", "at_once", "waiting", "damaged"),
+        *("hostile", "hostile_text"),
+    )
 )
 
-_HEAD = """# Faults, and what is told of each
+_HEAD = """# Injected faults and how they are reported
 
-Every row is injected by a test and held to what stands here: the outcome or state of the point,
-the cause, words that are quoted, whether `launch.retries=1` submits the point again, and the exit
-code of the command that tells it. `make faults` runs all; `make test` runs those without a †.
-A row that needs a GPU is run there alone, and is not counted.
-This page is made from the tests: `python -m tests.faults.page`.
+Each row is a test that injects one fault and checks how the tool reports it: the outcome or state
+of the point, its cause, what the report names (a file, a key, a command, or the message of another
+program), whether `launch.retries=1` submits the point again, and the exit code of the command.
+`make faults` runs every row, `make test` those without a †. A row that needs a GPU runs only on a
+machine with one, and is not counted.
+This page is generated from the tests: `python -m tests.faults.page`.
 """
+_COLUMNS = ("fault", "reported as", "cause", "names", "retried", "exit code", "injected into")
 
 
 def rows() -> list[Row]:
-    """Every row, as the modules have them, whichever was imported first."""
-    modules = [importlib.import_module(f"tests.faults.{name}").__name__ for name in MODULES]
-    return sorted(ROWS.values(), key=lambda row: modules.index(MODULE_OF[row.fault]))
+    """Return every row in the order of the page, whichever module was imported first."""
+    for name in MODULES:
+        importlib.import_module(name)
+    return sorted(ROWS.values(), key=lambda row: MODULES.index(row.module))
 
 
-def count_line(found: list[Row]) -> str:
-    """What the README states of the matrix."""
-    number = len([row for row in found if row.place.name != "gpu"])
-    return f"{number} faults injected, {number} told right, 0 results lost"
-
-
-def render(found: list[Row]) -> str:
-    """The page."""
-    parts = [_HEAD, f"{count_line(found)} (`make faults`).\n"]
+def render(rows: Sequence[Row], soak: dict[str, Any], fuzz: dict[str, Any]) -> str:
+    """Return the page: a table for each part, then the figures of the soak and the fuzzer."""
+    number = sum(row.place is not Place.gpu for row in rows)
+    parts = [
+        _HEAD,
+        f"{number} faults injected: all reported correctly, no result lost (`make faults`).\n",
+    ]
     for part in Part:
-        here = [row for row in found if row.part is part]
-        if here:
-            parts.append(f"## {part.value[0].upper()}{part.value[1:]}\n")
-            parts.append("\n".join([*_TABLE_HEAD, *map(_line, here)]) + "\n")
-    return "\n".join(parts)
-
-
-_TABLE_HEAD = (
-    "| fault | told | cause | quoted | again | code | injected into |",
-    "|---|---|---|---|---|---|---|",
-)
+        lines = [_line(row) for row in rows if row.part is part]
+        if lines:
+            head = [_cells(_COLUMNS), _cells(["---"] * len(_COLUMNS))]
+            parts += [f"## {part.value}\n", "\n".join([*head, *lines]) + "\n"]
+    return "\n".join([*parts, _soak(soak), _fuzz(fuzz)])
 
 
 def _line(row: Row) -> str:
-    again = {True: "yes", False: "no", None: ""}[row.retried]
-    cells = (
-        row.fault + (" †" if row.slow else "") + (f" ({row.note})" if row.note else ""),
-        row.told,
-        row.cause.value if row.cause else "",
-        f"`{row.quotes}`" if row.quotes else "",
-        again,
-        str(row.code),
-        row.place.value,
+    return _cells(
+        (
+            row.fault + (" †" if row.slow else "") + (f" ({row.note})" if row.note else ""),
+            row.reported,
+            row.cause.value if row.cause else "",
+            ", ".join(f"`{name}`" for name in row.names),
+            {True: "yes", False: "no", None: ""}[row.retried],
+            str(row.code),
+            row.place.value,
+        )
     )
+
+
+def _cells(cells: Sequence[str]) -> str:
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
-def with_counts(text: str, found: list[Row]) -> str:
-    """A text with the matrix's counts brought up to date; line breaks stay where they are."""
-    words = r"\s".join(r"\d+" if word.isdigit() else word for word in count_line(found).split())
-    counts = iter(re.findall(r"\d+", count_line(found)))
-    return re.sub(words, lambda old: re.sub(r"\d+", lambda _: next(counts), old[0]), text, count=1)
+def _soak(summary: dict[str, Any]) -> str:
+    outside = sum(summary["faults_from_outside"].values())
+    kills = sum(summary["launch_killed"].values())
+    minutes = summary["seconds_of_faults"] // 60
+    return f"""## Random faults: the soak
+
+The soak submits, resumes and cancels sweeps on a test SLURM while faults are injected at random
+(`{summary["command"]}`, [summary](results/soak.json)). In {minutes} minutes:
+
+- {summary["points"]:,} points in {summary["sweeps"]} sweeps
+- {outside} faults injected into jobs, nodes and daemons; `launch.py` killed {kills} times, the \
+controller {summary["controller_restarts"]} times
+- {summary["accounted"]:,} points accounted for, {summary["duplicates"]} submitted twice
+- {summary["orphan_processes"]} processes and {summary["orphan_files"]} files left behind
+"""
+
+
+def _fuzz(summary: dict[str, Any]) -> str:
+    return f"""## Generated input: the fuzzer
+
+The fuzzer feeds generated input to everything that reads files, commands or the output of other
+programs (`make fuzz`, [summary](results/fuzz.json)). In ten minutes, {len(summary["readers"])} \
+readers were given
+{summary["examples"]:,} inputs: {summary["faults"]} tracebacks.
+"""
 
 
 if __name__ == "__main__":
-    DOCS.write_text(render(rows()))
-    README.write_text(with_counts(README.read_text(), rows()))
+    PAGE.write_text(render(rows(), json.loads(SOAK.read_text()), json.loads(FUZZ.read_text())))

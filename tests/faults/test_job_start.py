@@ -7,162 +7,125 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from jobs.record import Cause
-from tests.faults.background import WAITS, Command, chosen, new_user
-from tests.faults.fixtures import Tell
-from tests.faults.matrix import Part, fault
-from tests.faults.telling import told_of
+from tests.builders.programs import write_program
+from tests.faults.background import RETRIES, Command, new_user, selected
+from tests.faults.matrix import Check, Part, fault
 from tests.slurm_cluster import stand_in_node as node
 from tests.slurm_cluster.launching import SlurmUser
 from tests.slurm_cluster.slurm import SlurmCluster
 
 pytestmark = pytest.mark.slurm
 
+row = partial(fault, Part.job)
+not_launched = partial(fault, Part.job, reported="ERROR", cause=Cause.launch_failed, retried=True)
+not_imported = partial(fault, Part.job, reported="ERROR", cause=Cause.import_error, retried=False)
+
 PASS = f"shape.seed={node.PASS}"
-
-# Says of itself that it is old: a real one is nowhere sure to be.
-OLD_PYTHON = f"""#!{sys.executable} -sS
-import runpy, sys
+# Reports an old version: a real one is not available everywhere.
+OLD_PYTHON = """import runpy, sys
 sys.version_info = (3, 9, 18)
-runpy.run_module(sys.argv[3], run_name="__main__")
-"""
-BARE_PYTHON = f"""#!/bin/bash
-exec {sys.executable} -s -S "$@"
-"""
+runpy.run_module(sys.argv[3], run_name="__main__")"""
 
 
-def interpreter(user: SlurmUser, text: str, mode: int = 0o755) -> str:
-    """The word that names an interpreter made of a text."""
-    path = user.folder / "interpreter"
-    path.write_text(text)
+def interpreter(user: SlurmUser, script: str, program: str, mode: int = 0o755) -> str:
+    """Write an interpreter and return the word that selects it."""
+    path = write_program(user.folder / "interpreter", script, program)
     path.chmod(mode)
     return f"cluster.python={path}"
-
-
-def never_began(
-    name: str,
-    cause: Cause,
-    quotes: str,
-    *,
-    retried: bool = True,
-    slow: bool = True,
-    note: str = "",
-) -> pytest.MarkDecorator:
-    """A row of a job that ended before any point did."""
-    return fault(
-        Part.job,
-        name,
-        told="ERROR",
-        cause=cause,
-        quotes=quotes,
-        retried=retried,
-        code=1,
-        slow=slow,
-        note=note,
-    )
 
 
 STARTS: dict[str, tuple[Callable[[SlurmUser], str], pytest.MarkDecorator]] = {
     "setup": (
         lambda user: "cluster.setup=['true','module load nothing']",
-        never_began(
-            "a setup line fails",
-            Cause.launch_failed,
-            "setup line 2 failed, so the job does: module load nothing",
-            slow=False,
-        ),
+        not_launched("a setup line fails", names="module load nothing"),
     ),
     "path": (
         lambda user: "cluster.setup=['unset PATH HOME']",
-        never_began(
-            "a setup line takes PATH away",
-            Cause.launch_failed,
-            "srun: No such file or directory",
+        not_launched(
+            "a setup line unsets PATH", names="srun: No such file or directory", slow=True
         ),
     ),
     "none": (
         lambda user: "cluster.python=/nowhere/python",
-        never_began(
-            "the interpreter is not on the node",
-            Cause.launch_failed,
-            "exit code 127: a program of its script, or its interpreter /nowhere/python, is",
-            slow=False,
+        not_launched(
+            "the interpreter does not exist on the node", names=("127", "/nowhere/python")
         ),
     ),
     "text": (
-        lambda user: interpreter(user, "no program", 0o644),
-        never_began(
-            "the interpreter cannot be executed",
-            Cause.launch_failed,
-            "exit code 126: a program of its script, or its interpreter /",
+        lambda user: interpreter(user, "no program", "/bin/sh", 0o644),
+        not_launched(
+            "the interpreter cannot be executed", names=("126", "/interpreter"), slow=True
         ),
     ),
     "old": (
-        lambda user: interpreter(user, OLD_PYTHON),
-        never_began(
+        lambda user: interpreter(user, OLD_PYTHON, f"{sys.executable} -sS"),
+        not_imported(
             "the interpreter is too old",
-            Cause.import_error,
-            "the node's interpreter must be Python 3.11 or later, got 3.9.18",
-            retried=False,
-            slow=False,
-            note="an interpreter that says so of itself",
+            names=("3.11", "3.9.18"),
+            note="an interpreter that reports this version",
         ),
     ),
     "bare": (
-        lambda user: interpreter(user, BARE_PYTHON),
-        never_began(
+        lambda user: interpreter(user, f'exec {sys.executable} -s -S "$@"', "/bin/bash"),
+        not_imported(
             "the interpreter has neither pydantic nor torch",
-            Cause.import_error,
-            "ModuleNotFoundError: No module named 'pydantic'",
-            retried=False,
+            names="ModuleNotFoundError: No module named 'pydantic'",
+            slow=True,
         ),
     ),
 }
 
 
 @pytest.fixture(scope="module")
-def started(
+def commands(
     slurm_cluster: SlurmCluster,
     tmp_path_factory: pytest.TempPathFactory,
     request: pytest.FixtureRequest,
 ) -> Iterator[dict[str, Command]]:
-    """A command that waits, and tries again, for each job that cannot start."""
+    """A command that waits and retries, for each job that cannot start."""
     folder = tmp_path_factory.mktemp("start")
     with contextlib.ExitStack() as stack:
-        found = {}
-        for name in chosen(request, STARTS):
+        running = {}
+        for name in selected(request, STARTS):
             user = new_user(slurm_cluster, folder / name)
-            command = Command(user, "run", STARTS[name][0](user), PASS, *WAITS)
-            found[name] = stack.enter_context(command)
-        yield found
+            command = Command(user, "run", STARTS[name][0](user), PASS, *RETRIES)
+            running[name] = stack.enter_context(command)
+        yield running
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=STARTS[name][1]) for name in STARTS])
-def test_a_job_that_cannot_start(name: str, started: dict[str, Command], tell: Tell) -> None:
-    command = started[name]
-    screen = command.end()
+def test_a_job_that_cannot_start(name: str, commands: dict[str, Command], check: Check) -> None:
+    command = commands[name]
+    command.end()
     assert command.process.returncode == 1
-    (point,) = command.ledger.plan()
-    told = told_of(command.user, command.ledger, point.point_id, screen=screen, retries=True)
-    tell(told)
-    if told.retried:
-        assert "Again: 1 point that the cluster ended, not on n" in screen
+    report = command.report(retries=True)
+    check(report)
+    if report.retried:
+        assert command.excluded_nodes(1)
 
 
-def waits(name: str, quotes: str) -> pytest.MarkDecorator:
-    """A row of a job that waits until somebody does something."""
-    return fault(Part.job, name, told="PENDING", quotes=quotes, code=3)
+WAITS = {
+    "user": ("JobHeldUser", "scontrol release ", "held by its user"),
+    "admin": ("JobHeldAdmin", "scancel ", "held by an administrator"),
+    "dependency": (
+        "DependencyNeverSatisfied",
+        "scontrol update jobid=",
+        "a dependency that is never satisfied",
+    ),
+}
 
 
 @pytest.fixture(scope="module")
 def waiting(
     slurm_cluster: SlurmCluster, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[dict[str, Command]]:
-    """A command that waits for each job that will not start by itself."""
+    """A command that waits, for each job that will not start by itself."""
     folder = tmp_path_factory.mktemp("wait")
     before = slurm_cluster.run("sbatch", "--parsable", "-o", "/dev/null", "--wrap", "sleep 99")
     words = {
@@ -171,112 +134,75 @@ def waiting(
         "dependency": f"cluster.dependency=afterok:{before}",
     }
     with contextlib.ExitStack() as stack:
-        found = {}
-        for name, word in words.items():
-            command = Command(new_user(slurm_cluster, folder / name), "run", word, PASS, *WAITS)
-            found[name] = stack.enter_context(command)
-        slurm_cluster.run("scontrol", "hold", found["admin"].job())
-        found["dependency"].job()
+        running = {
+            name: stack.enter_context(
+                Command(new_user(slurm_cluster, folder / name), "run", word, PASS, *RETRIES)
+            )
+            for name, word in words.items()
+        }
+        slurm_cluster.run("scontrol", "hold", running["admin"].job())
+        running["dependency"].job()
         slurm_cluster.run("scancel", before)
-        yield found
+        yield running
 
 
 @pytest.mark.parametrize(
-    ("name", "remedy"),
+    "name",
     [
-        pytest.param(
-            "user",
-            "JobHeldUser: scontrol release {job} lets it start",
-            marks=waits("held for ever by its user", "JobHeldUser: scontrol release "),
-        ),
-        pytest.param(
-            "admin",
-            "JobHeldAdmin: only an administrator can release it; scancel {job} gives it up",
-            marks=waits(
-                "held for ever by an administrator",
-                "JobHeldAdmin: only an administrator can release it; scancel ",
-            ),
-        ),
-        pytest.param(
-            "dependency",
-            "DependencyNeverSatisfied: scontrol update jobid={job} dependency= lets it start",
-            marks=waits(
-                "a dependency that is never satisfied",
-                "DependencyNeverSatisfied: scontrol update jobid=",
-            ),
-        ),
+        pytest.param(name, marks=row(what, "PENDING", names=(reason, remedy)))
+        for name, (reason, remedy, what) in WAITS.items()
     ],
 )
 def test_a_job_that_waits_for_somebody(
-    name: str, remedy: str, waiting: dict[str, Command], tell: Tell
+    name: str, waiting: dict[str, Command], check: Check
 ) -> None:
     command = waiting[name]
-    told = remedy.format(job=command.job())
-    command.says(f"Waits: 1 point, PENDING: {told}")
-    assert "The jobs go on" in command.interrupt()
+    reason, remedy, _ = WAITS[name]
+    job = command.job()
+    command.wait_for_output(reason)
+    assert f"{remedy}{job}" in command.interrupt()
     assert command.process.returncode == 130
-    (point,) = command.ledger.plan()
-    tell(told_of(command.user, command.ledger, point.point_id))
-    assert told in command.user.run("status").stdout
+    assert command.user.cluster.run("squeue", "-h", "-j", job, "-o", "%T") == "PENDING"
+    check(command.report())
+    assert f"{remedy}{job}" in command.user.run("status").stdout
 
 
-def wait_reason(cluster: SlurmCluster, job: str, reason: str) -> None:
-    """Waits until SLURM gives a reason for a job's state."""
-    asked = ("squeue", "-h", "-t", "all", "-j", job, "-o", "%r")
-    cluster.wait(lambda: cluster.run(*asked) == reason, f"{reason} of {job}")
+def wait_for_reason(cluster: SlurmCluster, job: str, reason: str) -> None:
+    """Wait until SLURM gives a reason for a job's state."""
+    query = ("squeue", "-h", "-t", "all", "-j", job, "-o", "%r")
+    cluster.wait(lambda: cluster.run(*query) == reason, f"{reason} of {job}")
 
 
-@fault(
-    Part.job,
-    "the runs folder is not there on the node",
-    told="ERROR",
-    cause=Cause.launch_failed,
-    quotes="JobLaunchFailure: SLURM could not start its script",
-    retried=True,
-    code=1,
-    slow=True,
-)
-def test_a_node_without_the_runs_folder(
-    slurm_cluster: SlurmCluster, tmp_path: Path, tell: Tell
+@not_launched("the folder of sweeps is missing on the node", names="JobLaunchFailure", slow=True)
+def test_a_node_without_the_folder_of_sweeps(
+    slurm_cluster: SlurmCluster, tmp_path: Path, check: Check
 ) -> None:
-    # One machine plays all nodes: the folder is away while the node looks and nobody else does.
+    # One machine plays all nodes: the folder is missing while only the node looks for it.
     user = new_user(slurm_cluster, tmp_path / "user")
-    with Command(user, "run", "+cluster.sbatch.hold=''", PASS, *WAITS) as command:
+    with Command(user, "run", "+cluster.sbatch.hold=''", PASS, *RETRIES) as command:
         for number in range(2):
             job = command.job(number)
             command.process.send_signal(signal.SIGSTOP)
             user.runs.rename(tmp_path / "away")
             slurm_cluster.run("scontrol", "release", job)
-            wait_reason(slurm_cluster, job, "JobLaunchFailure")
+            wait_for_reason(slurm_cluster, job, "JobLaunchFailure")
             (tmp_path / "away").rename(user.runs)
             command.process.send_signal(signal.SIGCONT)
-        screen = command.end()
-        (point,) = command.ledger.plan()
-        tell(told_of(user, command.ledger, point.point_id, screen=screen, retries=True))
-    assert "Again: 1 point that the cluster ended, not on n" in screen
+        command.end()
+        check(command.report(retries=True))
+        assert command.excluded_nodes(1)
 
 
-@fault(
-    Part.job,
-    "neither PATH nor HOME where it is submitted",
-    told="PASSED",
-    quotes="1 PASSED",
-    code=0,
-    slow=True,
-)
+@row("neither PATH nor HOME is set where it is submitted", "PASSED", slow=True)
 def test_an_environment_without_path_or_home(
-    slurm_user: SlurmUser, monkeypatch: pytest.MonkeyPatch, tell: Tell
+    slurm_user: SlurmUser, monkeypatch: pytest.MonkeyPatch, check: Check
 ) -> None:
-    bare = {key: value for key, value in slurm_user.environment().items() if key not in _TAKEN}
+    bare = {k: v for k, v in slurm_user.environment().items() if k not in ("PATH", "HOME")}
     monkeypatch.setattr(slurm_user, "environment", lambda: bare)
     seed = f"shape.seed={node.WRITES_ENVIRONMENT}"
     with Command(slurm_user, "run", seed, "wait=true") as command:
-        screen = command.end()
-        assert command.process.returncode == 0, screen
-        (point,) = command.ledger.plan()
-        tell(told_of(slurm_user, command.ledger, point.point_id, screen=screen))
+        output = command.end()
+        assert command.process.returncode == 0, output
+        check(command.report())
     (path,) = command.ledger.root.glob("*/p-*/attempt-1/environment.json")
     assert os.environ["PATH"] not in path.read_text()
-
-
-_TAKEN = ("PATH", "HOME")

@@ -1,73 +1,66 @@
-"""What changes while jobs wait: the files that they were given, and the repository."""
+"""Changes while jobs wait: to the files of their sweep, and to the repository."""
 
 from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from jobs.record import Cause
 from jobs.sweeps.ledger import Ledger
-from tests.faults.fixtures import Tell
-from tests.faults.matrix import Part, fault
-from tests.faults.telling import told_of
+from tests.faults.matrix import Check, Part, fault
+from tests.faults.reports import report_of
 from tests.slurm_cluster import stand_in_node as node
 from tests.slurm_cluster.launching import ROOT, SlurmUser
 from tests.slurm_cluster.slurm import SlurmCluster
 
 pytestmark = pytest.mark.slurm
 
+row = partial(fault, Part.around, slow=True)
+
 HELD = ("+cluster.sbatch.hold=''", "grid=none")
 
 
 @dataclass(frozen=True)
-class Harm:
-    """A file of a waiting sweep, and what is done to it."""
+class Damage:
+    """A file of a waiting sweep, and its damaged content.
 
-    file: str
-    change: Callable[[bytes], bytes]
+    Attributes:
+        pattern: Matches the file, below the sweep's folder.
+        size: Share of the file that is kept.
+    """
 
-    def do(self, ledger: Ledger) -> None:
-        (path,) = ledger.root.glob(self.file)
-        path.write_bytes(self.change(path.read_bytes()))
+    pattern: str
+    size: float = 0.5
 
-
-def _cut(good: bytes) -> bytes:
-    return good[: len(good) // 2]
-
-
-def _harmed(
-    name: str, told: str, quotes: str, code: int, cause: Cause | None
-) -> pytest.MarkDecorator:
-    return fault(
-        Part.around, f"{name}, while its job waits", told=told, quotes=quotes, code=code,
-        cause=cause, slow=True,
-    )  # fmt: skip
+    def apply(self, ledger: Ledger) -> None:
+        (path,) = ledger.root.glob(self.pattern)
+        good = path.read_bytes()
+        path.write_bytes(good[: int(len(good) * self.size)])
 
 
-HARMS = {
-    Harm("submissions/0/entry.zip", _cut): _harmed(
-        "entry.zip is cut short", "ERROR", "ModuleNotFoundError", 1, Cause.import_error
+WAITS = "while its job waits"
+DAMAGES = {
+    Damage("submissions/0/entry.zip"): row(
+        f"entry.zip is truncated {WAITS}", "ERROR", Cause.import_error, names="ModuleNotFoundError"
     ),
-    Harm("submissions/0/entry.pkl", _cut): _harmed(
-        "entry.pkl is cut short", "ERROR", "pickle", 1, Cause.exception
+    Damage("submissions/0/entry.pkl"): row(
+        f"entry.pkl is truncated {WAITS}", "ERROR", Cause.exception, names="pickle"
     ),
-    Harm("submissions/0/submission.json", _cut): _harmed(
-        "submission.json is cut short", "ERROR", "JSONDecodeError", 1, Cause.exception
+    Damage("submissions/0/submission.json"): row(
+        f"submission.json is truncated {WAITS}", "ERROR", Cause.exception, names="JSONDecodeError"
     ),
-    Harm("points/*.json", _cut): _harmed(
-        "points/<id>.json is cut short", "ERROR", "JSONDecodeError", 1, Cause.exception
+    Damage("points/*.json"): row(
+        f"points/<id>.json is truncated {WAITS}", "ERROR", Cause.exception, names="JSONDecodeError"
     ),
-    Harm("plan.jsonl", lambda good: b""): _harmed(
-        "plan.jsonl is emptied", "PASSED", "plans 0 points", 3, None
+    Damage("plan.jsonl", 0): row(
+        f"plan.jsonl is emptied {WAITS}", "PASSED", names="plan.jsonl", code=3
     ),
-    Harm("jobs.jsonl", lambda good: b""): _harmed(
-        "jobs.jsonl is emptied", "PASSED", "1 PASSED", 0, None
-    ),
+    Damage("jobs.jsonl", 0): row(f"jobs.jsonl is emptied {WAITS}", "PASSED"),
 }
 
 
@@ -78,29 +71,28 @@ def user(slurm_cluster: SlurmCluster, tmp_path_factory: pytest.TempPathFactory) 
 
 
 @pytest.fixture(scope="module")
-def harmed(user: SlurmUser) -> dict[Harm, tuple[Ledger, str]]:
-    """A sweep for each harm, held until it is done; then all run at once."""
-    made: dict[Harm, tuple[Ledger, str]] = {}
+def damaged(user: SlurmUser) -> dict[Damage, tuple[Ledger, str]]:
+    """A held sweep for each damage; all are released together after it was done."""
+    sweeps: dict[Damage, tuple[Ledger, str]] = {}
     jobs = []
-    for number, harm in enumerate(HARMS):
+    for number, damage in enumerate(DAMAGES):
         _, ledger = user.sweep(f"shape.seed={100 * number + node.PASS}", *HELD)
         (line,), (point,) = ledger.jobs(), ledger.plan()
         jobs.append(line.job_id)
-        made[harm] = (ledger, point.point_id)
-        harm.do(ledger)
+        sweeps[damage] = (ledger, point.point_id)
+        damage.apply(ledger)
     user.cluster.run("scontrol", "release", ",".join(jobs))
     user.cluster.wait_jobs(*jobs)
-    return made
+    return sweeps
 
 
 @pytest.mark.parametrize(
-    "harm", [pytest.param(h, marks=row, id=h.file) for h, row in HARMS.items()]
+    "damage", [pytest.param(one, marks=mark, id=one.pattern) for one, mark in DAMAGES.items()]
 )
 def test_a_file(
-    harm: Harm, user: SlurmUser, harmed: dict[Harm, tuple[Ledger, str]], tell: Tell
+    damage: Damage, user: SlurmUser, damaged: dict[Damage, tuple[Ledger, str]], check: Check
 ) -> None:
-    ledger, point_id = harmed[harm]
-    tell(told_of(user, ledger, point_id))
+    check(report_of(user, *damaged[damage]))
 
 
 # ---- the repository ----
@@ -108,13 +100,13 @@ def test_a_file(
 
 @pytest.fixture(scope="module")
 def edited(user: SlurmUser) -> dict[str, tuple[Ledger, str]]:
-    """Two held sweeps from a checkout of their own, which is edited before they run."""
+    """Two held sweeps of a checkout, which is edited before they run."""
     checkout = user.folder / "checkout"
     subprocess.run(["git", "clone", "-q", str(ROOT), str(checkout)], check=True)
     (user.folder / "from-it").mkdir()
     other = SlurmUser(user.cluster, user.folder / "from-it", cwd=checkout, root=checkout)
     words = ("cluster=slurm", "shape=tiny", "benchmark=off", "launch.memory_gib=1.5", *HELD)
-    found: dict[str, tuple[Ledger, str]] = {}
+    sweeps: dict[str, tuple[Ledger, str]] = {}
     jobs = []
     for seed, snapshot in enumerate(("false", "true")):  # one seed would be one point
         done = other.run("sweep", *words, f"shape.seed={seed}", f"launch.snapshot={snapshot}")
@@ -122,51 +114,38 @@ def edited(user: SlurmUser) -> dict[str, tuple[Ledger, str]]:
         ledger = other.ledger()
         (line,), (point,) = ledger.jobs(), ledger.plan()
         jobs.append(line.job_id)
-        found[snapshot] = (ledger, point.point_id)
+        sweeps[snapshot] = (ledger, point.point_id)
     rules = checkout / "conf" / "rules.py"
     rules.write_text(rules.read_text() + "\n# edited\n")
     user.cluster.run("scontrol", "release", ",".join(jobs))
     user.cluster.wait_jobs(*jobs)
-    return found
+    return sweeps
+
+
+EDITED = "the repository is edited while its jobs wait"
 
 
 @pytest.mark.parametrize(
     "snapshot",
     [
-        pytest.param(
-            "false",
-            marks=fault(
-                Part.around,
-                "the repository is edited while its jobs wait",
-                told="PASSED",
-                quotes="the code changed after submission",
-                code=0,
-                slow=True,
-            ),
-        ),
+        pytest.param("false", marks=row(EDITED, "PASSED")),
         pytest.param(
             "true",
-            marks=fault(
-                Part.around,
-                "the repository is edited while its jobs wait, launch.snapshot=true",
-                told="PASSED",
-                quotes="1 PASSED",
-                code=0,
-                slow=True,
-                note="the copy runs: nothing has changed",
+            marks=row(
+                f"{EDITED}, launch.snapshot=true", "PASSED", note="the unchanged snapshot runs"
             ),
         ),
     ],
 )
 def test_the_repository(
-    snapshot: str, user: SlurmUser, edited: dict[str, tuple[Ledger, str]], tell: Tell
+    snapshot: str, user: SlurmUser, edited: dict[str, tuple[Ledger, str]], check: Check
 ) -> None:
     ledger, point_id = edited[snapshot]
     there = SlurmUser(user.cluster, ledger.root.parents[1])
-    told = told_of(there, ledger, point_id)
-    assert ("the code changed" in told.text) is (snapshot == "false")
+    report = report_of(there, ledger, point_id)
     (record,) = there.records(ledger)
     submitted = json.loads(next(Path(ledger.root, "points").iterdir()).read_text())
-    same = record["environment"]["dirty_hash"] == submitted["dirty_hash"]
-    assert same is (snapshot == "true")
-    tell(told)
+    changed = record["environment"]["dirty_hash"] != submitted["dirty_hash"]
+    assert changed is (snapshot == "false")
+    assert bool(record["capability"]["flags"]) is changed
+    check(report)
