@@ -1,4 +1,4 @@
-"""A short soak on a cluster of its own, and the figures of the long one in the README."""
+"""A short soak on a cluster of its own, and its command line."""
 
 from __future__ import annotations
 
@@ -12,9 +12,6 @@ import pytest
 from tests.slurm_cluster.daemons import missing_requirement
 from tests.soak import soak as module
 from tests.soak.plan import DUE, Planner, act_counts
-
-ROOT = Path(__file__).parents[2]
-SUMMARY = ROOT / "docs" / "results" / "soak.json"
 
 
 @pytest.mark.slurm
@@ -33,21 +30,6 @@ def test_the_books_balance_after_a_short_soak() -> None:
     assert summary["accounted"] == summary["points"] > 0
     assert sum(summary["faults_from_outside"].values()) > 0
     assert summary["duplicates"] == summary["orphan_processes"] == summary["orphan_files"] == 0
-
-
-def test_the_readme_says_what_the_soak_has_found() -> None:
-    held = json.loads(SUMMARY.read_text())
-    assert held["command"] == "python -m tests.soak --minutes 30 --seed 1"
-    assert (held["problems"], held["dirty"]) == (0, False)
-    outside, killed = (sum(held[key].values()) for key in ("faults_from_outside", "launch_killed"))
-    sentence = (
-        f"{held['points']:,} points in {held['sweeps']} sweeps, "
-        f"{outside} faults from outside, `launch.py` killed {killed} times, the controller "
-        f"{held['controller_restarts']} times: {held['accounted']:,} points accounted for, "
-        f"{held['duplicates']} submitted twice, {held['orphan_processes']} processes and "
-        f"{held['orphan_files']} files left over"
-    )
-    assert sentence in " ".join((ROOT / "README.md").read_text().split())
 
 
 def test_one_seed_plans_the_same_sweeps_and_no_seed_of_a_point_comes_twice() -> None:
