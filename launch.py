@@ -59,7 +59,7 @@ VERBS = {
     "plan": Verb("jobs.verbs.run:plan", many=True, points=True),
     "sweep": Verb("jobs.verbs.run:sweep", many=True, points=True),
     "status": Verb("jobs.verbs.status:status", takes_ids=True),
-    "logs": Verb("jobs.verbs.status:logs", takes_ids=True),
+    "logs": Verb("jobs.verbs.logs:logs", takes_ids=True),
     "cancel": Verb("jobs.verbs.cancel:cancel", takes_ids=True),
     "resume": Verb("jobs.verbs.resume:resume", takes_ids=True),
     "repro": Verb("jobs.verbs.resume:repro", takes_ids=True),

@@ -169,13 +169,18 @@ class UnknownId(UsageError):
         kind: "job", "point", "sweep" or "local job".
         word: The id as typed.
         runs_dir: Folder that was searched.
+        suggestion: The nearest existing id.
     """
 
     kind: str
     word: str
     runs_dir: Path
+    suggestion: str | None = None
 
     def __str__(self) -> str:
+        if self.kind == "sweep":
+            hint = f"; did you mean {self.suggestion}?" if self.suggestion else ""
+            return f"no sweep {self.word} in {self.runs_dir}{hint}"
         return (
             f"no sweep in {self.runs_dir} contains {self.kind} {self.word}; "
             "if it is elsewhere, pass its folder"
@@ -344,8 +349,16 @@ class ConfigFileError(FileError):
         return f"{self.path}{line}: {self.problem}{remedy}"
 
 
+@dataclass(eq=False)
 class LedgerError(FileError):
-    """A sweep's folder that cannot be created, written or read."""
+    """A sweep's folder that cannot be created, written or read; `line` is a line of the file."""
+
+    line: int | None = None
+
+    def __str__(self) -> str:
+        line = "" if self.line is None else f":{self.line}"
+        remedy = f"; {self.remedy}" if self.remedy else ""
+        return f"{self.path}{line} {self.problem}{remedy}"
 
 
 class RecordError(FileError):

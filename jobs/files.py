@@ -6,8 +6,10 @@ The standard library alone: a node whose packages are broken still leaves its re
 from __future__ import annotations
 
 import errno
+import itertools
 import json
 import os
+import re
 import secrets
 import stat
 import time
@@ -27,6 +29,7 @@ PARTIAL_SUFFIX = ".part"
 _DEAD_AFTER_S = 3600.0
 _SPARE = f".spare{PARTIAL_SUFFIX}"
 _SPARE_BYTES = 2**18  # more than twice what the longest record of a GPU needed
+_ATTEMPT = re.compile(r"attempt-(\d{1,6})")
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -268,22 +271,35 @@ def _is_cut(descriptor: int) -> bool:
     return False
 
 
+def attempt_number(folder: Path) -> int | None:
+    """Return n of a folder named `attempt-<n>`, None for any other name."""
+    match = _ATTEMPT.fullmatch(folder.name)
+    return int(match[1]) if match else None
+
+
+def attempt_folder(point_folder: Path, number: int) -> Path:
+    """Return the folder of an attempt, whether it exists or not."""
+    return point_folder / f"attempt-{number}"
+
+
+def attempt_folders(point_folder: Path) -> list[Path]:
+    """Return the folders of a point's attempts under one job, oldest first."""
+    try:
+        numbers = {path: attempt_number(path) for path in point_folder.iterdir()}
+    except OSError:
+        return []
+    return sorted(
+        (path for path, number in numbers.items() if number is not None),
+        key=lambda path: numbers[path] or 0,
+    )
+
+
 def new_attempt(point_folder: Path) -> Path:
-    """Makes the next `attempt-<n>` under a point's folder; two callers never share one.
-
-    Args:
-        point_folder: Made if it is missing.
-
-    Returns:
-        The new, empty folder.
-    """
+    """Create the next `attempt-<n>` under a point's folder; two callers never share one."""
     point_folder.mkdir(parents=True, exist_ok=True)
-    number = 1
-    while True:
-        attempt = point_folder / f"attempt-{number}"
-        try:
+    for number in itertools.count(1):
+        attempt = attempt_folder(point_folder, number)
+        with suppress(FileExistsError):
             attempt.mkdir()
-        except FileExistsError:
-            number += 1
-        else:
             return attempt
+    raise AssertionError

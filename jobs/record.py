@@ -144,6 +144,12 @@ class Environment(Model):
     image: str | None = None
     variables: dict[str, str] = Field(default_factory=dict)
 
+    @property
+    def node_name(self) -> str:
+        """The scheduler's name of the node, which may differ from `host`; empty if unknown."""
+        nodes = self.variables.get("SLURM_JOB_NODELIST", "")
+        return "" if set(nodes) & set("[,") else nodes
+
 
 class Check(Model):
     """One question about this machine, its answer and the reason in the library's own words."""

@@ -1,100 +1,111 @@
-"""A collection as JUnit XML, for CI systems: one test case a point, a skip as a skip."""
+"""A collection as JUnit XML, for CI systems: one test case a point."""
 
 from __future__ import annotations
 
 import math
 import re
 from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
 from xml.etree import ElementTree
 
 from jobs.perf import EMULATED_NOTE
 from jobs.record import State
 from jobs.status.collection import Collection
 from jobs.status.point_result import PointResult
+from jobs.sweeps.problem import Problem
 from jobs.text import plain_text
 
 _FORBIDDEN = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-_ELEMENTS = {"FAILED": "failure", "ERROR": "error", "UNSUPPORTED": "skipped"}
+_ELEMENTS = {State.PASSED: "", State.FAILED: "failure", State.ERROR: "error"}
+
+
+@dataclass(frozen=True)
+class _Case:
+    """One test case; `element` is empty if it passed."""
+
+    suite: str
+    classname: str
+    name: str
+    element: str
+    kind: str
+    message: str
+    lines: Sequence[str] = ()
+    seconds: float = 0.0
+    emulated: bool = False
 
 
 def junit_text(collection: Collection) -> str:
-    """The collection as a JUnit file: PASSED passes, UNSUPPORTED and unfinished are skipped.
+    """Return the collection as a JUnit file, with a suite for each job.
 
-    A plan that could not be read whole is an error of its own: points may be missing.
-
-    Args:
-        collection: Any collection.
-
-    Returns:
-        XML text; a suite a job, whose counts add up to the file's own.
+    UNSUPPORTED and unfinished points are skipped. A plan that was not read completely is an error
+    of its own, because points may be missing.
     """
-    damage = [
-        PointResult(problem.file, "plan", {}, State.ERROR, reason=problem.what)
-        for problem in collection.damage
-    ]
-    points = [*collection.points, *damage]
-    suites: dict[str, list[PointResult]] = defaultdict(list)
-    for point in points:
-        suites[point.job_id or point.sweep_id].append(point)
-    root = ElementTree.Element("testsuites", _counts(collection.name, points))
+    cases = [*map(_point_case, collection.points), *map(_damage_case, collection.damage)]
+    suites: dict[str, list[_Case]] = defaultdict(list)
+    for case in cases:
+        suites[case.suite].append(case)
+    root = ElementTree.Element("testsuites", _counts(collection.name, cases))
     for name, members in suites.items():
         suite = ElementTree.SubElement(root, "testsuite", _counts(name, members))
-        for point in members:
-            _case(suite, point)
+        for case in members:
+            _add(suite, case)
     ElementTree.indent(root)
     body = ElementTree.tostring(root, encoding="unicode")
     return f'<?xml version="1.0" encoding="utf-8"?>\n{body}\n'
 
 
-def _case(suite: ElementTree.Element, point: PointResult) -> None:
-    case = ElementTree.SubElement(
-        suite,
-        "testcase",
-        {
-            "classname": _legal(point.sweep_id),
-            "name": _legal(f"{point.label} [{point.point_id}]"),
-            "time": f"{_seconds(point):.3f}",
-        },
+def _point_case(point: PointResult) -> _Case:
+    duration = point.record.duration_s if point.record else None
+    lines: list[str] = []
+    for quote in point.evidence:
+        lines += [f"{quote.file}:"] if quote.file else []
+        lines += quote.lines
+    return _Case(
+        suite=point.job_id or point.sweep_id,
+        classname=point.sweep_id,
+        name=f"{point.label} [{point.point_id}]",
+        element=_ELEMENTS.get(point.state, "skipped"),
+        kind=point.cause or point.state,
+        message=point.reason if point.state.finished else f"{point.state}: {point.reason}",
+        lines=lines,
+        seconds=duration if duration is not None and math.isfinite(duration) else 0.0,
+        emulated=point.emulated,
     )
-    element = _ELEMENTS.get(point.state, None if point.state.finished else "skipped")
-    if element is not None:
-        _reason(case, element, point)
-    if point.emulated:
-        ElementTree.SubElement(case, "system-out").text = EMULATED_NOTE
 
 
-def _reason(case: ElementTree.Element, element: str, point: PointResult) -> None:
-    message = f"{point.state}: {point.reason}" if not point.state.finished else point.reason
-    shown = ElementTree.SubElement(
-        case, element, {"type": point.cause or point.state, "message": _legal(message)}
-    )
-    lines = [line for quote in point.evidence for line in [*_source(quote.file), *quote.lines]]
-    shown.text = _legal("\n".join(lines)) or None
+def _damage_case(problem: Problem) -> _Case:
+    name = f"{problem.file} [{problem.file}]"
+    return _Case("plan", "plan", name, "error", "damaged", problem.what)
 
 
-def _source(file: str | None) -> list[str]:
-    return [f"{file}:"] if file else []
+def _add(suite: ElementTree.Element, case: _Case) -> None:
+    attributes = {
+        "classname": _legal(case.classname),
+        "name": _legal(case.name),
+        "time": f"{case.seconds:.3f}",
+    }
+    node = ElementTree.SubElement(suite, "testcase", attributes)
+    if case.element:
+        attributes = {"type": str(case.kind), "message": _legal(case.message)}
+        reason = ElementTree.SubElement(node, case.element, attributes)
+        reason.text = _legal("\n".join(case.lines)) or None
+    if case.emulated:
+        ElementTree.SubElement(node, "system-out").text = EMULATED_NOTE
 
 
-def _counts(name: str, points: list[PointResult]) -> dict[str, str]:
-    states = [point.state for point in points]
-    skipped = sum(state is State.UNSUPPORTED or not state.finished for state in states)
-    seconds = sum(_seconds(point) for point in points)
+def _counts(name: str, cases: Sequence[_Case]) -> dict[str, str]:
+    elements = [case.element for case in cases]
     return {
         "name": _legal(name),
-        "tests": str(len(points)),
-        "failures": str(states.count(State.FAILED)),
-        "errors": str(states.count(State.ERROR)),
-        "skipped": str(skipped),
-        "time": f"{seconds:.3f}",
+        "tests": str(len(cases)),
+        "failures": str(elements.count("failure")),
+        "errors": str(elements.count("error")),
+        "skipped": str(elements.count("skipped")),
+        "time": f"{sum(case.seconds for case in cases):.3f}",
     }
 
 
-def _seconds(point: PointResult) -> float:
-    duration = point.record.duration_s if point.record else None
-    return duration if duration is not None and math.isfinite(duration) else 0.0
-
-
 def _legal(text: str) -> str:
-    """Text without what XML 1.0 cannot hold."""
+    """Return text without the characters that XML 1.0 cannot hold."""
     return _FORBIDDEN.sub("\N{REPLACEMENT CHARACTER}", plain_text(text))

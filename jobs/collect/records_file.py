@@ -11,7 +11,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from jobs.collect.store import write_if_changed
-from jobs.errors import UsageError
+from jobs.errors import RecordError
 from jobs.files import MAX_TABLE_BYTES, read_bounded
 from jobs.record import Record, to_json
 from jobs.status.collection import Collection
@@ -45,7 +45,7 @@ def load_records(path: Path) -> Collection:
     try:
         lines = read_bounded(path, MAX_TABLE_BYTES).splitlines()
     except OSError as error:
-        raise UsageError(f"file must be readable, got {path}: {error.strerror}") from error
+        raise RecordError(path, f"cannot be read: {error.strerror}") from error
     points: dict[str, PointResult] = {}
     problems = []
     for number, line in enumerate(lines, start=1):
@@ -57,9 +57,8 @@ def load_records(path: Path) -> Collection:
             continue
         points[name or f"line {number}"] = PointResult.of_record(record, path.stem)
     if not points:
-        raise UsageError(
-            f"file must hold records, one a line, got {path}: {pluralize(len(lines), 'line')}"
-        )
+        problem = f"holds no record, one a line, in {pluralize(len(lines), 'line')}"
+        raise RecordError(path, problem)
     return Collection(path.stem, list(points.values()), problems=problems)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,11 +10,9 @@ from typing import Any
 from conf.plain import from_plain
 from conf.schema import Point
 from jobs.errors import UsageError
-from jobs.files import read_json
+from jobs.files import attempt_number, read_json
 from jobs.record import Identity
 from jobs.text import parse_int
-
-_ATTEMPT = re.compile(r"attempt-(\d+)$")
 
 
 @dataclass(frozen=True)
@@ -96,13 +93,12 @@ def attempt_identity(
     array, task = variables.get("SLURM_ARRAY_JOB_ID"), variables.get("SLURM_ARRAY_TASK_ID")
     named = variables.get("MXFP8_JOB_ID")
     slurm = f"{array}_{task}" if array and task else raw
-    number = _ATTEMPT.search(attempt_dir.name)
     restarts = variables.get("SLURM_RESTART_COUNT", "0")
     return Identity(
         point_id=point_id,
         sweep_id=sweep_id,
         job_id=named or slurm,
         raw_job_id=raw,
-        attempt=int(number.group(1)) if number else 1,
+        attempt=attempt_number(attempt_dir) or 1,
         restart_count=parse_int(restarts) or 0,
     )

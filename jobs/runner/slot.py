@@ -17,7 +17,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from jobs.files import new_attempt, read_json, write_atomic
+from jobs.files import attempt_folders, new_attempt, read_json, write_atomic
 from jobs.runner.attempt import (
     PointRunner,
     PollStop,
@@ -176,15 +176,13 @@ def _handle_signals(warning_s: float, time_min: int) -> PollStop:
 
 def _final_outcome(point_folder: Path) -> dict[str, Any] | None:
     """Return the newest outcome that needs no retry, None if the point has to run."""
-    for path in sorted(point_folder.glob("attempt-*/record.json"), key=_number, reverse=True):
-        summary = read_outcome(path.parent)
+    for attempt in reversed(attempt_folders(point_folder)):
+        if not (attempt / "record.json").exists():
+            continue
+        summary = read_outcome(attempt)
         if summary.get("cause") not in _RETRIED:
             return summary
     return None
-
-
-def _number(record: Path) -> int:
-    return parse_int(record.parent.name.rpartition("-")[2]) or 0
 
 
 def _log(line: str) -> None:

@@ -1,60 +1,66 @@
-"""Finds the logs of a point: its own and its job's."""
+"""Finds the logs of points: their own and their jobs'."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from jobs.files import is_outside
-from jobs.sweeps.reading import Task
-from jobs.text import parse_int
+from jobs.files import attempt_folders, is_outside
+from jobs.sweeps.sweep_files import SweepFiles, Task
 
 SHELL_LOG = "_batch_log.out"
+"""End of the name of a batch shell's log in its job's folder."""
+_ENDS = ("_log.err", "_log.out")
 
 
-def job_logs(folder: Path) -> list[Path]:
-    """The scheduler's logs in a job's folder: errors first, then output."""
-    names = [path for path in folder.glob("*_log.*") if path.suffix in (".err", ".out")]
-    return sorted(path for path in names if path.is_file() and not is_outside(path, folder))
+class JobLogs:
+    """Logs of a sweep's jobs; each job's folder is listed once.
 
-
-def logs_of(
-    folder: Path | None,
-    logs: list[Path],
-    point_id: str,
-    task: Task | None,
-    shell_logs: Mapping[str, Path],
-) -> list[Path]:
-    """The logs that may tell why a point ended, the most telling first.
-
-    Args:
-        folder: Its job's folder; None: there is none.
-        logs: What `job_logs` found there.
-        point_id: The point.
-        task: Its task, where the ledger names one.
-        shell_logs: Where shells wrote theirs, for a job that has lost its folder or had none.
-
-    Returns:
-        Files that exist: the newest attempt's own log, then the job's.
+    Attributes:
+        folders: Folders of the jobs, by job id.
+        shell_logs: Logs of batch shells that no job's folder may hold, by job or task id.
     """
-    own: list[Path] = []
-    if folder is not None:
-        found = sorted((folder / point_id).glob("attempt-*/output.log"), key=_number)
-        own = [path for path in found if not is_outside(path, folder)][-1:]
-    own += [path for path in logs if task is None or is_of_tasks(path.name, {task})]
-    shell_log = shell_logs.get(str(task))
-    if shell_log is not None and not any(path.name == f"{task}{SHELL_LOG}" for path in own):
-        own.append(shell_log)
-    return own
+
+    def __init__(self, folders: Mapping[str, Path], shell_logs: Mapping[str, Path]) -> None:
+        self.folders = folders
+        self.shell_logs = shell_logs
+        self._lists: dict[Path, list[Path]] = {}
+
+    @classmethod
+    def of_sweep(cls, sweep: SweepFiles) -> JobLogs:
+        """Return the logs in a sweep's own folder."""
+        return cls(sweep.job_folders, sweep.shell_logs)
+
+    def of_point(self, point_id: str, job: str, task: Task | None) -> list[Path]:
+        """Return the logs that may explain a point's state, most relevant first.
+
+        They are the newest attempt's own log, then those of its job, or of its task if known.
+        """
+        logs: list[Path] = []
+        folder = self.folders.get(job)
+        if folder is not None:
+            own = [path / "output.log" for path in attempt_folders(folder / point_id)]
+            logs = [path for path in own if _is_log(path, folder)][-1:]
+            logs += [path for path in self._of_job(folder) if task is None or is_of(path, {task})]
+        shell_log = self.shell_logs.get(str(task))
+        if shell_log is not None and not any(path.name == f"{task}{SHELL_LOG}" for path in logs):
+            logs.append(shell_log)
+        return logs
+
+    def _of_job(self, folder: Path) -> list[Path]:
+        """Return the scheduler's logs of a job: errors first, then output."""
+        if folder not in self._lists:
+            paths = sorted(folder.glob("*_log.*"))
+            logs = [one for one in paths if one.name.endswith(_ENDS) and _is_log(one, folder)]
+            self._lists[folder] = logs
+        return self._lists[folder]
 
 
-def _number(path: Path) -> int:
-    digits = path.parent.name.removeprefix("attempt-")
-    return parse_int(digits) or 0
+def is_of(path: Path, tasks: Iterable[Task]) -> bool:
+    """True if a file of a job's folder belongs to one of these tasks, or to all of them."""
+    name = path.name
+    return not name.endswith(_ENDS) or any(name.startswith(f"{task}_") for task in tasks)
 
 
-def is_of_tasks(name: str, tasks: set[Task]) -> bool:
-    """True if a file of a job's folder is of one of these tasks, or of all of them."""
-    if not name.endswith(("_log.out", "_log.err")):
-        return True
-    return any(name.startswith(f"{task}_") for task in tasks)
+def _is_log(path: Path, folder: Path) -> bool:
+    return path.is_file() and not is_outside(path, folder)

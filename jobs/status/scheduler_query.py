@@ -9,18 +9,17 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from pydantic import TypeAdapter
 
 from jobs.files import read_json, readable_like, write_atomic
-from jobs.record import INFRASTRUCTURE_CAUSES
 from jobs.schedulers.local import has_sbatch
 from jobs.schedulers.slurm import states as scheduler
 from jobs.schedulers.slurm.missing_rows import Seen, without_row
-from jobs.schedulers.slurm.states import LOST, RUNNING, WAITING, Knowledge, TaskState
-from jobs.sweeps.reading import SweepFiles, Task, read_sweep
+from jobs.schedulers.slurm.states import LOST, Knowledge, TaskState
+from jobs.sweeps.sweep_files import SweepFiles
 
 AskStates = Callable[[list[str]], Knowledge]
 """Asks the scheduler for all of these jobs at once, as `states.ask_states` does."""
@@ -127,66 +126,3 @@ def _age(seconds: float) -> str:
     if seconds < 120:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
-
-
-def read_again(sweep: SweepFiles, states: Mapping[str, TaskState]) -> SweepFiles:
-    """A sweep as it is once the scheduler has answered.
-
-    A job leaves its records before it ends. What was read before the scheduler was asked may lack
-    those of a job that ended in between, which would then pass for lost.
-
-    Args:
-        sweep: As it was read before, to know whom to ask for.
-        states: The answer.
-
-    Returns:
-        The same sweep where no point without a record is one whose job has ended.
-    """
-    under_way = RUNNING | WAITING
-    lacking = {
-        _job_of(sweep, point_id)
-        for point_id in sweep.tasks.keys() | sweep.attempts.keys()
-        if not any(one.record for one in sweep.attempts.get(point_id, [])[-1:])
-    }
-    if not any(states[name].state not in under_way for name in lacking & states.keys()):
-        return sweep
-    fresh = read_sweep(sweep.folder)
-    return fresh if fresh.planned.keys() >= sweep.planned.keys() else sweep
-
-
-def open_tasks(sweep: SweepFiles, point_ids: Iterable[str]) -> list[str]:
-    """The tasks to ask a scheduler for: those whose points may not have come to their end.
-
-    Args:
-        sweep: As it was read.
-        point_ids: The points that are meant.
-    """
-    found: dict[str, None] = {}
-    for point_id in point_ids:
-        task = next(reversed(sweep.tasks.get(point_id, [])), None)
-        name = _job_of(sweep, point_id)
-        if name.partition("_")[0].isdecimal() and may_change(sweep, point_id, task):
-            found[name] = None
-    return list(found)
-
-
-def _job_of(sweep: SweepFiles, point_id: str) -> str:
-    """The job that a point was submitted in last, as people type it; empty where there is none.
-
-    Where the submission was never written down, the job that began the point without a record.
-    """
-    for task in sweep.tasks.get(point_id, [])[-1:]:
-        return str(task)
-    for attempt in sweep.attempts.get(point_id, [])[-1:]:
-        if attempt.record is None and attempt.started is not None:
-            return attempt.started.identity.job_id or ""
-    return ""
-
-
-def may_change(sweep: SweepFiles, point_id: str, task: Task | None) -> bool:
-    """Whether the scheduler or a log may still have something to say of a point."""
-    for attempt in reversed(sweep.attempts.get(point_id, [])):
-        if task is not None and attempt.job_folder == task.job_id:
-            record = attempt.record
-            return record is None or record.cause in INFRASTRUCTURE_CAUSES
-    return True

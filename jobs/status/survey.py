@@ -1,105 +1,66 @@
-"""Where every point of some sweeps or jobs stands now: records first, then the scheduler.
-
-However many jobs there are, squeue and sacct are asked once each.
-"""
+"""State of every selected point: files joined with one query of the scheduler."""
 
 from __future__ import annotations
 
-import contextlib
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from jobs.record import Record, State
+from jobs.record import State
 from jobs.schedulers.lock import is_submitting
-from jobs.schedulers.slurm.states import TaskState, state_of
 from jobs.status.exit_code import exit_code
-from jobs.status.job_logs import job_logs, logs_of
-from jobs.status.point_history import judge
-from jobs.status.point_result import PointResult
-from jobs.status.scheduler_query import AskStates, ask, may_change, open_tasks, read_again
-from jobs.sweeps.ledger import PlannedPoint
+from jobs.status.job_logs import JobLogs
+from jobs.status.point_history import PointHistory
+from jobs.status.scheduler_query import AskStates, ask
 from jobs.sweeps.problem import Problem
-from jobs.sweeps.reading import Attempt, SweepFiles, Task, read_sweep
+from jobs.sweeps.reading import read_sweep
 from jobs.sweeps.selection import Selection
-
-
-@dataclass(frozen=True)
-class Row:
-    """One point and where it stands.
-
-    Attributes:
-        point: Its state, cause and evidence.
-        planned: What the ledger says of it.
-        node: Where it runs or ran.
-        elapsed_s: Seconds that it has run.
-        task: What the scheduler says of its job; None where nobody was asked.
-    """
-
-    point: PointResult
-    planned: PlannedPoint
-    node: str = ""
-    elapsed_s: float | None = None
-    task: TaskState | None = None
-
-    @property
-    def label(self) -> str:
-        """The point in a few words; also where the plan is damaged."""
-        choices = self.planned.choices
-        return " ".join(f"{key}={choices[key]}" for key in choices) or self.point.label
-
-    @property
-    def finished(self) -> bool:
-        """Whether it has an outcome."""
-        return self.point.state.finished
-
-    @property
-    def under_way(self) -> bool:
-        """Whether a job runs it, or will; a point that nobody submitted waits for its user."""
-        return self.point.state.under_way
+from jobs.sweeps.sweep_files import SweepFiles
 
 
 @dataclass(frozen=True)
 class Survey:
-    """Every point that was asked for.
+    """Every selected point.
 
     Attributes:
-        rows: The points, sweep by sweep in the plan's order.
-        sweeps: What was read.
-        notes: What could not be asked, and how old the answer is that stands for it.
-        sending: Whether a process submits or runs points of it that are planned only.
+        points: Points, sweep by sweep in the plan's order.
+        sweeps: Files of the sweeps.
+        query_notes: Limits of the scheduler's answer.
+        submitting: Ids of sweeps whose planned points a process is about to submit or run.
     """
 
-    rows: tuple[Row, ...]
+    points: tuple[PointHistory, ...]
     sweeps: tuple[SweepFiles, ...]
-    notes: tuple[str, ...] = ()
-    sending: bool = False
+    query_notes: tuple[str, ...] = ()
+    submitting: tuple[str, ...] = ()
 
     @property
-    def totals(self) -> dict[str, int]:
-        """How many points are in each state and outcome; they add up to all."""
-        counts: dict[str, int] = {}
-        for row in self.rows:
-            counts[row.point.state] = counts.get(row.point.state, 0) + 1
-        return counts
+    def totals(self) -> dict[State, int]:
+        """Number of points in each state that occurs."""
+        return dict(Counter(point.state for point in self.points))
 
     @property
     def damage(self) -> list[Problem]:
-        """What says that a plan could not be read whole."""
+        """Problems that may hide points."""
         return [one for sweep in self.sweeps for one in sweep.problems if one.of_plan]
 
-    def exit_code(self, *, allow_unsupported: bool) -> int:
-        """What `exit_code` says of its points."""
-        damaged = bool(self.damage)
-        return exit_code(
-            map(State, self.totals), allow_unsupported=allow_unsupported, damaged=damaged
-        )
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Remarks on what the points' states do not show."""
+        remark = "a process is still submitting or running points"
+        return (*self.query_notes, *(f"{name}: {remark}" for name in self.submitting))
 
     @property
     def under_way(self) -> bool:
-        """Whether any point may still change without its user."""
-        return self.sending or any(row.under_way for row in self.rows)
+        """True if a point may still change without its user."""
+        return any(point.under_way for point in self.points) or bool(self.submitting)
+
+    def exit_code(self, *, allow_unsupported: bool) -> int:
+        """Return the exit code of a verb that ends with these points."""
+        damaged = bool(self.damage)
+        return exit_code(self.totals, allow_unsupported=allow_unsupported, damaged=damaged)
 
 
 def survey(
@@ -107,82 +68,36 @@ def survey(
     ask_states: AskStates | None,
     clock: Callable[[], float] = time.time,
 ) -> Survey:
-    """Reads the sweeps, asks the scheduler once, and joins both.
-
-    Args:
-        selections: What is meant.
-        ask_states: Who is asked; None: nobody.
-        clock: Seconds since the epoch.
-
-    Returns:
-        A row for each point.
-    """
+    """Read the sweeps, query the scheduler once, and join both."""
     sweeps: dict[Path, SweepFiles] = {}
     chosen: dict[Path, dict[str, None]] = {}
     for selection in selections:
         root = selection.folder.resolve()
         sweep = sweeps.setdefault(root, read_sweep(root))
-        taken = [name for name in sweep.planned if selection.takes(sweep, name)]
-        chosen.setdefault(root, {}).update(dict.fromkeys(taken))
-    names = [name for root, sweep in sweeps.items() for name in open_tasks(sweep, chosen[root])]
+        chosen.setdefault(root, {}).update(dict.fromkeys(selection.points_of(sweep)))
+    before = [point for root in sweeps for point in _histories(sweeps[root], chosen[root])]
+    ids = dict.fromkeys(point.query_id or "" for point in before)
+    names = [name for name in ids if name.partition("_")[0].isdecimal()]
     states, notes = ask(names, list(sweeps.values()), ask_states, clock())
-    sweeps = {root: read_again(sweep, states) for root, sweep in sweeps.items()}
-    logs: dict[Path, list[Path]] = {}
-    rows: list[Row] = []
-    sending = []
+    points: list[PointHistory] = []
     for root, sweep in sweeps.items():
-        mine = [_row(sweep, name, states, logs, clock()) for name in chosen[root]]
-        rows += mine
-        if any(row.point.state == "PLANNED" for row in mine) and is_submitting(root):
-            sending.append(sweep.sweep_id)
-    still = (f"{name}: a process still submits or runs its points" for name in sending)
-    return Survey(tuple(rows), tuple(sweeps.values()), (*notes, *still), bool(sending))
+        mine = [one for one in before if one.sweep is sweep]
+        if any(one.may_have_ended(states) for one in mine):
+            # A job writes its records before it ends, so they are there by now.
+            fresh = read_sweep(root)
+            if fresh.planned.keys() >= sweep.planned.keys():
+                sweeps[root] = fresh
+                mine = _histories(fresh, chosen[root])
+        points += [one.with_states(states, clock()) for one in mine]
+    planned = {one.sweep.sweep_id for one in points if one.state is State.PLANNED}
+    submitting = tuple(
+        sweep.sweep_id
+        for root, sweep in sweeps.items()
+        if sweep.sweep_id in planned and is_submitting(root)
+    )
+    return Survey(tuple(points), tuple(sweeps.values()), tuple(notes), submitting)
 
 
-def _row(
-    sweep: SweepFiles,
-    point_id: str,
-    states: Mapping[str, TaskState],
-    job_logs_of: dict[Path, list[Path]],
-    moment: float,
-) -> Row:
-    task = next(iter(sweep.tasks.get(point_id, [])[-1:]), None)
-    folder = sweep.job_folders.get(task.job_id) if task else None
-    logs: list[Path] = []
-    if may_change(sweep, point_id, task):
-        if folder is not None and folder not in job_logs_of:
-            job_logs_of[folder] = job_logs(folder)
-        here = job_logs_of[folder] if folder is not None else []
-        logs = logs_of(folder, here, point_id, task, sweep.shell_logs)
-    point = judge(sweep, point_id, states, logs)
-    state = state_of(str(task), sweep.names, states) if task else None
-    begun = _begun(sweep, point_id, task)
-    node = begun.started.host if begun and begun.started else ""
-    elapsed: float | None = None
-    if point.record is not None:
-        elapsed = point.record.duration_s
-        node = _named(point.record, task) or point.record.environment.host or node
-    elif point.state == "RUNNING" and begun is not None:
-        with contextlib.suppress(OSError):  # not by what the node's own clock said
-            elapsed = max(0.0, moment - (begun.folder / "started.json").stat().st_mtime)
-    elif state is not None and state.final:
-        elapsed = state.elapsed_s
-    if state is not None and state.node:
-        node = state.node
-    return Row(point, sweep.planned[point_id], node, elapsed, state)
-
-
-def _named(record: Record, task: Task | None) -> str:
-    """The node of a SLURM job as SLURM calls it, which need not be its host name."""
-    if task is None or not task.job_id.isdecimal():
-        return ""
-    nodes = record.environment.variables.get("SLURM_JOB_NODELIST", "")
-    return "" if set(nodes) & set("[,") else nodes
-
-
-def _begun(sweep: SweepFiles, point_id: str, task: Task | None) -> Attempt | None:
-    """Its last attempt that began; one of an earlier job says nothing of the job that counts."""
-    for attempt in reversed(sweep.attempts.get(point_id, [])):
-        if attempt.started and (task is None or attempt.job_folder == task.job_id):
-            return attempt
-    return None
+def _histories(sweep: SweepFiles, point_ids: dict[str, None]) -> list[PointHistory]:
+    logs = JobLogs.of_sweep(sweep)
+    return [PointHistory(sweep, point_id, logs) for point_id in point_ids]

@@ -36,6 +36,7 @@ from jobs.files import (
     MAX_TABLE_BYTES,
     PARTIAL_SUFFIX,
     append_line,
+    attempt_folders,
     is_stale,
     read_bounded,
     write_atomic,
@@ -48,7 +49,6 @@ SWEEP_NAME = "sweep.json"
 JOBS_NAME = "jobs.jsonl"
 PLANNED_JOB = "planned"  # the folder of records that the planner itself writes
 _SWEEP_ID = re.compile(r"s-\d{8}-\d{6}-[0-9a-f]{6}")
-_ATTEMPT = re.compile(r"attempt-(\d+)")
 _SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 _Row = TypeVar("_Row", bound=Model)
 
@@ -222,14 +222,8 @@ class Ledger:
         return list(_rows(self.jobs_jsonl, JobLine, strict=False))
 
     def attempts(self, job_id: str, point_id: str) -> list[Path]:
-        """A point's attempts under one job, oldest first."""
-        folder = self.point_folder(job_id, point_id)
-        found = [
-            (int(match.group(1)), path)
-            for path in (folder.iterdir() if folder.is_dir() else ())
-            if (match := _ATTEMPT.fullmatch(path.name))
-        ]
-        return [path for _, path in sorted(found)]
+        """Return a point's attempts under one job, oldest first."""
+        return attempt_folders(self.point_folder(job_id, point_id))
 
 
 def _make_runs_dir(folder: Path, *, shared: bool) -> None:
@@ -321,4 +315,5 @@ def _rows(path: Path, kind: type[_Row], *, strict: bool) -> Iterator[_Row]:
             yield kind.model_validate(json.loads(line))
         except (ValueError, RecursionError) as error:
             if strict:
-                raise LedgerError(path, f"is damaged in line {number}: {error}") from error
+                problem = f"is damaged: {first_problem(error)}"
+                raise LedgerError(path, problem, line=number) from error

@@ -1,289 +1,204 @@
-"""Reads a sweep's folder as it is found: running, partial, damaged, or copied from elsewhere.
+"""Reads a sweep's folder in any condition: running, partial, damaged or copied from elsewhere.
 
-Nothing here trusts the folder: a link that leaves it, a file that is no regular file, a line that
-is no JSON and a name that is no id each become a `Problem`, and reading goes on.
+Nothing here trusts the folder. A link that leaves it, a special file, a line that is not JSON and
+a name that is not an id each become a `Problem`, and reading continues.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
 
 from jobs.errors import RecordError
-from jobs.files import MAX_BYTES, MAX_TABLE_BYTES, read_bounded
+from jobs.files import MAX_BYTES, MAX_TABLE_BYTES, attempt_number, read_bounded
 from jobs.record import Record, Started, read_record
-from jobs.sweeps.ledger import PLAN_NAME, JobLine, PlannedPoint, SweepInfo
-from jobs.sweeps.problem import Problem
+from jobs.sweeps.ledger import JOBS_NAME, PLAN_NAME, SWEEP_NAME, JobLine, PlannedPoint, SweepInfo
+from jobs.sweeps.sweep_files import Attempt, SweepFiles, Task
 from jobs.text import parse_int, pluralize
 from jobs.validation import first_problem
 
-Row = TypeVar("Row", bound=BaseModel)
+_Line = TypeVar("_Line", bound=BaseModel)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,127}")
-LOG_ENDS = ("_log.out", "_log.err")
-SHELL_LOG_END = "_batch.out"
-_ATTEMPT = re.compile(r"attempt-(\d{1,6})")
+_JOB_LOG_ENDS = ("_log.out", "_log.err")
+_SHELL_LOG_END = "_batch.out"
 _ATTEMPT_FILES = frozenset({"started.json", "record.json", "output.log"})
 
 
-@dataclass(frozen=True)
-class Task:
-    """A point's place in a submission: a job, or one task of an array."""
-
-    job_id: str
-    index: int | None = None
-
-    def __str__(self) -> str:
-        return self.job_id if self.index is None else f"{self.job_id}_{self.index}"
-
-
-@dataclass(frozen=True)
-class Attempt:
-    """One attempt's folder and what could be read in it."""
-
-    point_id: str
-    job_folder: str
-    number: int
-    folder: Path
-    started: Started | None = None
-    record: Record | None = None
-    damage: str | None = None
-
-
-@dataclass
-class SweepFiles:
-    """What a sweep's folder holds.
-
-    Attributes:
-        sweep_id: The sweep, by its folder's name where `sweep.json` cannot say.
-        folder: Where it lies.
-        info: What `sweep.json` held.
-        planned: The points, in the plan's order.
-        tasks: Submissions of each point, oldest first, from `jobs.jsonl`.
-        lines: The submissions themselves, by job.
-        attempts: Attempts of each point, oldest first.
-        job_folders: The folders of jobs that are there, by name.
-        shell_logs: Where the shell wrote its log, by the job or task as people type it; the
-            job's folder has it by a second name, unless the folder was never made, or is lost.
-        problems: What could not be read.
-    """
-
-    sweep_id: str
-    folder: Path
-    info: SweepInfo | None = None
-    planned: dict[str, PlannedPoint] = field(default_factory=dict)
-    tasks: dict[str, list[Task]] = field(default_factory=dict)
-    lines: dict[str, JobLine] = field(default_factory=dict)
-    attempts: dict[str, list[Attempt]] = field(default_factory=dict)
-    job_folders: dict[str, Path] = field(default_factory=dict)
-    shell_logs: dict[str, Path] = field(default_factory=dict)
-    problems: list[Problem] = field(default_factory=list)
-
-    @property
-    def names(self) -> tuple[str, str]:
-        """What its jobs may be called by: the folder may have been renamed since."""
-        return self.sweep_id, self.folder.name
-
-
 def read_sweep(folder: Path) -> SweepFiles:
-    """Reads everything of one sweep's folder that can be read.
+    """Read everything readable in `runs/<sweep_id>`, or in a copy of it.
 
-    Args:
-        folder: `runs/<sweep_id>`, or a copy of one.
-
-    Returns:
-        What is there; points that only an attempt or `jobs.jsonl` names are planned points too.
+    Points that only an attempt or `jobs.jsonl` names count as planned.
     """
-    sweep = SweepFiles(folder.name, folder)
-    _read_info(sweep)
-    for planned in _rows(sweep, PLAN_NAME, PlannedPoint):
-        if _is_name(planned.point_id):
-            sweep.planned[planned.point_id] = planned
-    _compare_count(sweep)
-    for line in _rows(sweep, "jobs.jsonl", JobLine):
-        sweep.lines[line.job_id] = line
-        for index, point_ids in line.tasks.items():
-            alone = len(line.tasks) == 1 and index == "0"
-            task = Task(line.job_id, None if alone else parse_int(index))
-            for point_id in filter(_is_name, point_ids):
-                sweep.tasks.setdefault(point_id, []).append(task)
-    _read_folders(sweep)
-    for point_id in [*sweep.tasks, *sweep.attempts]:
-        if point_id not in sweep.planned:
-            config = _config_from(sweep, point_id)
-            place = len(sweep.planned)
-            sweep.planned[point_id] = PlannedPoint(point_id=point_id, index=place, config=config)
-    for attempts in sweep.attempts.values():
-        attempts.sort(key=_order(sweep, attempts))
-    return sweep
-
-
-def _read_info(sweep: SweepFiles) -> None:
-    path = sweep.folder / "sweep.json"
-    if not path.exists():
-        sweep.problems.append(Problem(path.name, "is missing"))
-        return
-    text = _text(sweep, path)
-    if text is None:
-        return
-    try:
-        sweep.info = SweepInfo.model_validate_json(text)
-    except ValidationError as error:
-        sweep.problems.append(Problem(path.name, f"is damaged: {first_problem(error)}"))
-        return
-    if _is_name(sweep.info.sweep_id):
-        sweep.sweep_id = sweep.info.sweep_id
-
-
-def _compare_count(sweep: SweepFiles) -> None:
-    """Names a plan that lost lines; one whose lines are damaged, or missing, is named already."""
-    named = any(problem.file.startswith(PLAN_NAME) for problem in sweep.problems)
-    if sweep.info is None or named or len(sweep.planned) == sweep.info.points:
-        return
-    plans = pluralize(len(sweep.planned), "point")
-    what = f"plans {plans}, but sweep.json says points: {sweep.info.points}"
-    sweep.problems.append(Problem(PLAN_NAME, what))
-
-
-def _rows(sweep: SweepFiles, name: str, kind: type[Row]) -> Iterator[Row]:
-    path = sweep.folder / name
-    if not path.exists():
-        if kind is PlannedPoint:
-            sweep.problems.append(Problem(name, "is missing: points are taken from records"))
-        return
-    text = _text(sweep, path, MAX_TABLE_BYTES) or ""
-    for number, line in enumerate(text.splitlines(), start=1):
-        if not line.strip():
-            continue
-        try:
-            yield kind.model_validate_json(line)
-        except ValidationError as error:
-            sweep.problems.append(
-                Problem(f"{name}:{number}", f"is damaged: {first_problem(error)}")
-            )
-
-
-def _read_folders(sweep: SweepFiles) -> None:
-    """Finds attempts and jobs at any depth: a copy may have lost or gained a level."""
-    for name, folders, files in os.walk(sweep.folder, onerror=_noted(sweep)):
-        folder = Path(name)
-        for link in [sub for sub in folders if (folder / sub).is_symlink()]:
-            sweep.problems.append(
-                Problem(_inside(sweep, folder / link), "is a link: not followed")
-            )
-        folders[:] = sorted(sub for sub in folders if _is_name(sub))
-        match = _ATTEMPT.fullmatch(folder.name)
-        if match is not None and _is_attempt(sweep, folder, files):
-            point_folder, job_folder = folder.parent, folder.parent.parent
-            sweep.job_folders.setdefault(job_folder.name, job_folder)
-            record, damage = None, None
-            if "record.json" in files:
-                record, damage = _record(sweep, folder / "record.json")
-            has_started = "started.json" in files
-            attempt = Attempt(
-                point_folder.name,
-                job_folder.name,
-                int(match[1]),
-                folder,
-                _started(sweep, folder / "started.json") if has_started else None,
-                record,
-                damage,
-            )
-            sweep.attempts.setdefault(attempt.point_id, []).append(attempt)
-            folders.clear()
-        elif folder.parent.name == "submissions":
-            ends = (file for file in files if file.endswith(SHELL_LOG_END))
-            sweep.shell_logs |= {file.removesuffix(SHELL_LOG_END): folder / file for file in ends}
-        elif any(file.endswith(LOG_ENDS) for file in files):
-            sweep.job_folders.setdefault(folder.name, folder)
-
-
-def _is_attempt(sweep: SweepFiles, folder: Path, files: list[str]) -> bool:
-    """Whether a folder of an attempt's name is one: of a point, planned or with files of ours."""
-    if folder == sweep.folder or folder.parent == sweep.folder:
-        return False
-    return folder.parent.name in sweep.planned or not _ATTEMPT_FILES.isdisjoint(files)
-
-
-def _noted(sweep: SweepFiles) -> Callable[[OSError], None]:
-    def note(error: OSError) -> None:
-        where = _inside(sweep, Path(error.filename)) if error.filename else "."
-        sweep.problems.append(Problem(where, f"cannot be read: {error.strerror}"))
-
-    return note
-
-
-def _started(sweep: SweepFiles, path: Path) -> Started | None:
-    text = _text(sweep, path)
-    if text is None:
-        return None
-    try:
-        return Started.model_validate_json(text)
-    except ValidationError as error:
-        sweep.problems.append(Problem(_inside(sweep, path), f"is damaged: {first_problem(error)}"))
-        return None
-
-
-def _record(sweep: SweepFiles, path: Path) -> tuple[Record | None, str | None]:
-    try:
-        record = read_record(path, inside=sweep.folder)
-        check_owner(record, path.parent.parent.name, path)
-        return record, None
-    except RecordError as error:
-        what = error.problem
-        sweep.problems.append(Problem(_inside(sweep, path), what))
-        return None, what
+    reader = _Reader(folder)
+    reader.read_info()
+    reader.read_plan()
+    reader.read_jobs()
+    reader.read_folders()
+    reader.add_unplanned_points()
+    reader.order_attempts()
+    return reader.sweep
 
 
 def check_owner(record: Record, point_id: str, path: Path) -> None:
-    """Raise RecordError if a record belongs to another point, as after a folder was copied."""
+    """Raise RecordError if a record belongs to another point, as after copying a folder."""
     owner = record.identity.point_id
     if owner != point_id:
         raise RecordError(path, f"is the record of {owner!r}, not of {point_id!r}")
 
 
-def _config_from(sweep: SweepFiles, point_id: str) -> dict[str, Any]:
-    records = [attempt.record for attempt in sweep.attempts.get(point_id, []) if attempt.record]
-    return records[-1].config if records else {}
+class _Reader:
+    """Fills a `SweepFiles` from its folder."""
 
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.sweep = SweepFiles(folder.name, folder)
 
-def _order(
-    sweep: SweepFiles, attempts: list[Attempt]
-) -> Callable[[Attempt], tuple[int, str, str, int]]:
-    """The order of a point's attempts: of jobs as the ledger has them, within a job by number.
+    def read_info(self) -> None:
+        path = self.folder / SWEEP_NAME
+        if not path.exists():
+            self.sweep.add_problem(path, "is missing")
+            return
+        self.sweep.info = info = self._model(path, SweepInfo)
+        if info is not None and _is_name(info.sweep_id):
+            self.sweep.sweep_id = info.sweep_id
 
-    The clocks of nodes differ: what they say decides only between jobs that no ledger knows.
-    """
-    jobs = [task.job_id for task in sweep.tasks.get(attempts[0].point_id, [])]
-    began: dict[str, str] = {}
-    for attempt in attempts:
-        if attempt.job_folder not in jobs and attempt.started is not None:
-            known = began.get(attempt.job_folder, attempt.started.started_at)
-            began[attempt.job_folder] = min(known, attempt.started.started_at)
+    def read_plan(self) -> None:
+        if not (self.folder / PLAN_NAME).exists():
+            self.sweep.add_problem(PLAN_NAME, "is missing: points are taken from records")
+            return
+        points = [one for one in self._lines(PLAN_NAME, PlannedPoint) if _is_name(one.point_id)]
+        self.sweep.planned = {point.point_id: point for point in points}
+        info, count = self.sweep.info, len(self.sweep.planned)
+        # A plan whose lines are damaged is a problem already.
+        damaged = any(problem.file.startswith(PLAN_NAME) for problem in self.sweep.problems)
+        if info is not None and not damaged and count != info.points:
+            what = f"holds {pluralize(count, 'point')}, but {SWEEP_NAME} counts {info.points}"
+            self.sweep.add_problem(PLAN_NAME, what)
 
-    def place(attempt: Attempt) -> tuple[int, str, str, int]:
-        folder = attempt.job_folder
-        known = jobs.index(folder) if folder in jobs else -1
-        return known, began.get(folder, ""), folder, attempt.number
+    def read_jobs(self) -> None:
+        for line in self._lines(JOBS_NAME, JobLine):
+            self.sweep.lines[line.job_id] = line
+            for index, point_ids in line.tasks.items():
+                single = len(line.tasks) == 1 and index == "0"
+                task = Task(line.job_id, None if single else parse_int(index))
+                for point_id in filter(_is_name, point_ids):
+                    self.sweep.tasks.setdefault(point_id, []).append(task)
 
-    return place
+    def read_folders(self) -> None:
+        """Find attempts and jobs at any depth: a copy may have lost or gained a level."""
+        for name, folders, files in os.walk(self.folder, onerror=self._note_unreadable):
+            folder = Path(name)
+            for link in [sub for sub in folders if (folder / sub).is_symlink()]:
+                self.sweep.add_problem(folder / link, "is a link and was not followed")
+            folders[:] = sorted(sub for sub in folders if _is_name(sub))
+            number = attempt_number(folder)
+            if number is not None and self._is_attempt(folder, files):
+                self._read_attempt(folder, number, files)
+                folders.clear()
+            elif folder.parent.name == "submissions":
+                for file in files:
+                    if file.endswith(_SHELL_LOG_END):
+                        task = file.removesuffix(_SHELL_LOG_END)
+                        self.sweep.shell_logs[task] = folder / file
+            elif any(file.endswith(_JOB_LOG_ENDS) for file in files):
+                self.sweep.job_folders.setdefault(folder.name, folder)
 
+    def add_unplanned_points(self) -> None:
+        planned = self.sweep.planned
+        for point_id in [*self.sweep.tasks, *self.sweep.attempts]:
+            if point_id not in planned:
+                attempts = self.sweep.attempts.get(point_id, [])
+                configs = [attempt.record.config for attempt in attempts if attempt.record]
+                config = configs[-1] if configs else {}
+                point = PlannedPoint(point_id=point_id, index=len(planned), config=config)
+                planned[point_id] = point
 
-def _text(sweep: SweepFiles, path: Path, limit: int = MAX_BYTES) -> str | None:
-    try:
-        return read_bounded(path, limit, inside=sweep.folder).decode("utf-8", "replace")
-    except OSError as error:
-        sweep.problems.append(Problem(_inside(sweep, path), f"cannot be read: {error.strerror}"))
-        return None
+    def order_attempts(self) -> None:
+        """Order a point's attempts: jobs as in the ledger, within a job by number.
 
+        The clocks of nodes differ. They decide only between jobs that the ledger does not list.
+        """
+        for point_id, attempts in self.sweep.attempts.items():
+            jobs = [task.job_id for task in self.sweep.tasks.get(point_id, [])]
+            first_start: dict[str, str] = {}
+            for attempt in attempts:
+                if attempt.started is not None:
+                    moment = attempt.started.started_at
+                    known = first_start.get(attempt.job_folder, moment)
+                    first_start[attempt.job_folder] = min(known, moment)
 
-def _inside(sweep: SweepFiles, path: Path) -> str:
-    return str(path.relative_to(sweep.folder))
+            def place(
+                attempt: Attempt, jobs: list[str] = jobs, first_start: dict[str, str] = first_start
+            ) -> tuple[int, str, str, int]:
+                job = attempt.job_folder
+                if job in jobs:
+                    return jobs.index(job), "", job, attempt.number
+                return -1, first_start.get(job, ""), job, attempt.number
+
+            attempts.sort(key=place)
+
+    def _is_attempt(self, folder: Path, files: list[str]) -> bool:
+        """True for an attempt of a planned point, or one with files of ours."""
+        if folder == self.folder or folder.parent == self.folder:
+            return False
+        return folder.parent.name in self.sweep.planned or not _ATTEMPT_FILES.isdisjoint(files)
+
+    def _read_attempt(self, folder: Path, number: int, files: list[str]) -> None:
+        point_id, job_folder = folder.parent.name, folder.parent.parent
+        self.sweep.job_folders.setdefault(job_folder.name, job_folder)
+        record, damage, started = None, None, None
+        if "record.json" in files:
+            record, damage = self._record(folder / "record.json", point_id)
+        if "started.json" in files:
+            started = self._model(folder / "started.json", Started)
+        attempt = Attempt(point_id, job_folder.name, number, folder, started, record, damage)
+        self.sweep.attempts.setdefault(point_id, []).append(attempt)
+
+    def _record(self, path: Path, point_id: str) -> tuple[Record | None, str | None]:
+        try:
+            record = read_record(path, inside=self.folder)
+            check_owner(record, point_id, path)
+        except RecordError as error:
+            self.sweep.add_problem(path, error.problem)
+            return None, error.problem
+        return record, None
+
+    def _lines(self, name: str, kind: type[_Line]) -> Iterator[_Line]:
+        path = self.folder / name
+        text = (self._text(path, MAX_TABLE_BYTES) or "") if path.exists() else ""
+        for number, line in enumerate(text.splitlines(), start=1):
+            if not line.strip():
+                continue
+            try:
+                yield kind.model_validate_json(line)
+            except ValidationError as error:
+                self.sweep.add_problem(f"{name}:{number}", f"is damaged: {first_problem(error)}")
+
+    def _model(self, path: Path, kind: type[_Line]) -> _Line | None:
+        text = self._text(path)
+        if text is None:
+            return None
+        try:
+            return kind.model_validate_json(text)
+        except ValidationError as error:
+            self.sweep.add_problem(path, f"is damaged: {first_problem(error)}")
+            return None
+
+    def _text(self, path: Path, limit: int = MAX_BYTES) -> str | None:
+        try:
+            return read_bounded(path, limit, inside=self.folder).decode("utf-8", "replace")
+        except OSError as error:
+            self.sweep.add_problem(path, f"cannot be read: {error.strerror}")
+            return None
+
+    def _note_unreadable(self, error: OSError) -> None:
+        path = Path(error.filename) if error.filename else self.folder
+        self.sweep.add_problem(path, f"cannot be read: {error.strerror}")
 
 
 def _is_name(value: object) -> bool:

@@ -55,8 +55,8 @@ def cancel(config: Cancel, call: Call) -> int:
 
 def _jobs(seen: Survey) -> list[str]:
     """The jobs that may still run, each once; local ones cannot be ended from here."""
-    open_rows = [row for row in seen.rows if row.under_way and row.point.job_id]
-    jobs = dict.fromkeys(row.point.job_id or "" for row in open_rows)
+    open_rows = [row for row in seen.points if row.under_way and row.job_id]
+    jobs = dict.fromkeys(row.job_id or "" for row in open_rows)
     local = next((job for job in jobs if job.startswith("local-")), None)
     if local is not None:
         raise UsageError(f"{local} runs in a terminal of its own; press Ctrl-C there")

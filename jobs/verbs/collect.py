@@ -1,11 +1,12 @@
-"""The verb `collect`: gathers jobs into tables and a report, and shows the points."""
+"""The verb `collect`: gathers logs, records, tables and a report of any ids."""
 
 from __future__ import annotations
 
 from conf.verbs import Collect
 from jobs.collect.gather import collect as gather
 from jobs.collect.output import show
-from jobs.errors import UsageError
+from jobs.errors import WrongIds
+from jobs.files import private_files
 from jobs.status.scheduler_query import whom
 from jobs.sweeps.ledger import latest
 from jobs.sweeps.plan import results_dir, runs_dir
@@ -14,31 +15,19 @@ from jobs.verbs.command_line import Call
 
 
 def collect(config: Collect, call: Call) -> int:
-    """Gathers what the ids name, writes it, shows it.
+    """Gather the ids, write tables and report, and print the points.
 
-    Args:
-        config: Folders, and whether the report is written.
-        call: The ids.
-
-    Returns:
-        0 if every planned point PASSED, 1 if one FAILED or is an ERROR, else 3, also where a
-        plan could not be read whole.
-
-    Raises:
-        UsageError: No id, or one that names nothing.
+    The exit code is 0 if every planned point passed, 1 if one FAILED or is an ERROR, else 3.
     """
     if not call.ids:
-        raise UsageError("collect must be given ids, got none; for the newest sweep: latest")
-    collection = gather(
-        list(call.ids),
-        runs_dir(config),
-        results_dir(config),
-        ask_states=whom(),
-    )
-    if config.report:
-        from jobs.report.report import write_report
+        raise WrongIds("collect", "at least one id", example="collect latest")
+    with private_files():
+        ids = list(call.ids)
+        collection = gather(ids, runs_dir(config), results_dir(config), ask_states=whom())
+        if config.report:
+            from jobs.report.report import write_report
 
-        write_report(collection)
+            write_report(collection)
     out = screen.console()
     if "latest" in call.ids:
         screen.say(out, f"latest is {latest(runs_dir(config)).sweep_id}")

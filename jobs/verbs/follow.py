@@ -9,8 +9,8 @@ from rich.console import Console
 from rich.text import Text
 
 from jobs.schedulers.slurm.reasons import advice
-from jobs.status.point_result import PointResult
-from jobs.status.survey import Row, Survey
+from jobs.status.point_history import PointHistory
+from jobs.status.survey import Survey
 from jobs.sweeps.selection import Selection
 from jobs.terminal import screen
 from jobs.text import pluralize
@@ -19,7 +19,7 @@ from jobs.verbs.status import as_table, look, show_cancel, width_of
 FIRST_PAUSE_S = 1.0
 LONGEST_PAUSE_S = 15.0
 
-Retry = Callable[[Sequence[Row]], bool]
+Retry = Callable[[Sequence[PointHistory]], bool]
 """Submits ended points again where that is wanted; whether it did."""
 
 
@@ -51,14 +51,14 @@ def follow(
             bar = progress.add_task("points", total=None)
             while True:
                 seen = look(selections)
-                ended = [row for row in seen.rows if row.finished]
-                fresh = [row for row in ended if shown.get(row.point.point_id) != _key(row.point)]
-                for line in _waits(seen.rows, helped):
+                ended = [row for row in seen.points if row.finished]
+                fresh = [row for row in ended if shown.get(row.point_id) != _key(row)]
+                for line in _waits(seen.points, helped):
                     progress.console.print(line)
                 for row in fresh:
-                    shown[row.point.point_id] = _key(row.point)
-                    progress.console.print(_line(row, len(shown), len(seen.rows)))
-                progress.update(bar, total=len(seen.rows), completed=len(ended))
+                    shown[row.point_id] = _key(row)
+                    progress.console.print(_line(row, len(shown), len(seen.points)))
+                progress.update(bar, total=len(seen.points), completed=len(ended))
                 again = bool(fresh) and retry is not None and retry(ended)
                 if not seen.under_way and not again:
                     break
@@ -71,29 +71,28 @@ def follow(
     return seen
 
 
-def _waits(rows: Sequence[Row], told: set[str]) -> list[Text]:
+def _waits(rows: Sequence[PointHistory], told: set[str]) -> list[Text]:
     """A line for each reason, not told yet, for which points wait that need somebody's help."""
-    waiting: dict[str, list[Row]] = {}
+    waiting: dict[str, list[PointHistory]] = {}
     for row in rows:
-        if not row.finished and row.task is not None and advice(row.task):
-            waiting.setdefault(row.point.reason, []).append(row)
+        if not row.finished and row.task_state is not None and advice(row.task_state):
+            waiting.setdefault(row.reason, []).append(row)
     fresh = {reason: those for reason, those in waiting.items() if reason not in told}
     told.update(fresh)
     return [
         Text(
-            f"Waits: {pluralize(len(those), 'point')}, {those[0].point.state}: "
-            f"{screen.harmless(reason)}"
+            f"Waits: {pluralize(len(those), 'point')}, {those[0].state}: {screen.harmless(reason)}"
         )
         for reason, those in fresh.items()
     ]
 
 
-def _key(point: PointResult) -> tuple[str, str | None, int]:
-    return point.point_id, point.job_id, point.attempts
+def _key(point: PointHistory) -> tuple[str, str | None, int]:
+    return point.point_id, point.job_id, len(point.attempts)
 
 
-def _line(row: Row, number: int, total: int) -> Text:
-    point = row.point
+def _line(row: PointHistory, number: int, total: int) -> Text:
+    point = row
     line = Text(f"[{number}/{total}] {screen.harmless(row.label)}  ")
     line.append_text(screen.styled(point.state))
     cause = f" ({point.cause})" if point.cause else ""

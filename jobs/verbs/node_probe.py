@@ -52,12 +52,12 @@ def doctor_slurm(config: Run, call: Call, limits: ClusterLimits, out: Console) -
     ledger, _ = submit(make_plan([PointRequest(config, {})]), call, limits, waits=True)
     ids = ledger.sweep_id + call.places
     seen: Survey = follow([Selection(ledger.root)], ids, out)
-    record = seen.rows[0].point.record
+    record = seen.points[0].record
     if record is not None:
         screen.show_record(record, out)
         screen.show_variables(record, out)
     show_next(seen, ids, out)
-    return 1 if seen.rows[0].point.state == "ERROR" else 0
+    return 1 if seen.points[0].state == "ERROR" else 0
 
 
 def _with_a_gpu(config: Run, limits: ClusterLimits) -> Run:

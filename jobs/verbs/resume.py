@@ -16,7 +16,8 @@ from jobs.schedulers.slurm.batches import make_batches
 from jobs.schedulers.slurm.dispatch import cut_short_told, show_submitted, submit_batches
 from jobs.schedulers.slurm.limits import ask_limits
 from jobs.schedulers.slurm.recover import recover
-from jobs.status.survey import Row, Survey
+from jobs.status.point_history import PointHistory
+from jobs.status.survey import Survey
 from jobs.sweeps.ledger import Ledger, PlannedPoint, Source
 from jobs.sweeps.plan import Plan, point_id, site_of
 from jobs.sweeps.reading import read_sweep
@@ -30,7 +31,6 @@ from jobs.verbs.run import run_here, start
 from jobs.verbs.status import look, named, selected, show_next
 
 _NAMED = 10
-GOOD = frozenset({"PASSED", "FAILED", "UNSUPPORTED"})
 
 
 def resume(config: Resume, call: Call) -> int:
@@ -71,30 +71,25 @@ def _submit_rest(
         for line in recover(ledger, limits.name):
             screen.say(out, f"Found: {line}")
         seen = look(selections)
-        for row in seen.rows:
+        for row in seen.points:
             if row.planned.unsupported is not None and not row.finished:
                 record_unsupported(row.planned, ledger)  # whoever planned it died before
         if any("squeue does not answer" in note for note in seen.notes):
             raise SchedulerError(f"nothing is submitted while that is so: {seen.notes[0]}")
-        rest = [row.planned for row in seen.rows if needs_run(row)]
-        ending = _show_ending(seen.rows, out)
+        rest = [row.planned for row in seen.points if row.needs_run]
+        ending = _show_ending(seen.points, out)
         if not rest:
-            screen.say(out, f"Nothing to submit of {ledger.sweep_id}: {_standing(seen.rows)}.")
+            screen.say(out, f"Nothing to submit of {ledger.sweep_id}: {_standing(seen.points)}.")
             return ending
         done = submit_batches(ledger, make_batches(rest, limits), limits, lock)
     show_submitted(ledger, done, call.places, out, waits=waits)
     return 1 if any(one.job_id is None for one in done) else ending
 
 
-def _show_ending(rows: Sequence[Row], out: Console) -> int:
+def _show_ending(rows: Sequence[PointHistory], out: Console) -> int:
     """Names the jobs that are ending and may leave points to submit; 3 if there are any."""
-    jobs = list(
-        dict.fromkeys(
-            row.task.job_id
-            for row in rows
-            if row.under_way and row.task is not None and row.task.state == "COMPLETING"
-        )
-    )
+    states = [row.task_state for row in rows if row.under_way and row.task_state is not None]
+    jobs = list(dict.fromkeys(one.job_id for one in states if one.state == "COMPLETING"))
     if not jobs:
         return 0
     more = f" and {len(jobs) - _NAMED} more" if len(jobs) > _NAMED else ""
@@ -107,7 +102,7 @@ def _show_ending(rows: Sequence[Row], out: Console) -> int:
     return 3
 
 
-def _standing(rows: Sequence[Row]) -> str:
+def _standing(rows: Sequence[PointHistory]) -> str:
     good = sum(row.finished for row in rows)
     waiting = len(rows) - good
     words = (
@@ -117,15 +112,6 @@ def _standing(rows: Sequence[Row]) -> str:
     return ", ".join(filter(None, words))
 
 
-def needs_run(row: Row) -> bool:
-    """Whether a point has neither a good record nor a job on its way."""
-    if row.planned.unsupported is not None:
-        return False
-    if row.point.state == "PLANNED":
-        return True
-    return row.finished and row.point.state not in GOOD
-
-
 def _resume_here(
     ledger: Ledger, selections: Sequence[Selection], config: Resume, call: Call
 ) -> int:
@@ -133,7 +119,7 @@ def _resume_here(
         remove_partial_files(ledger.root)
         seen = look(selections)
     _show_damage(seen, screen.console())
-    rest = tuple(row.planned for row in seen.rows if needs_run(row) or not row.finished)
+    rest = tuple(row.planned for row in seen.points if row.needs_run or not row.finished)
     if not rest:
         screen.console().print("Nothing to run: every point has a good record.")
         return seen.exit_code(allow_unsupported=config.allow_unsupported)
@@ -201,8 +187,7 @@ def _only_point(selections: Sequence[Selection]) -> PlannedPoint:
         name: sweep.planned[name]
         for one in selections
         for sweep in [read_sweep(one.folder)]
-        for name in sweep.planned
-        if one.takes(sweep, name)
+        for name in one.points_of(sweep)
     }
     if len(found) != 1:
         raise UsageError(

@@ -13,7 +13,7 @@ from jobs.schedulers.lock import submitting
 from jobs.schedulers.slurm.batches import Batch, make_batches
 from jobs.schedulers.slurm.dispatch import submit_batches
 from jobs.schedulers.slurm.limits import ask_limits
-from jobs.status.survey import Row
+from jobs.status.point_history import PointHistory
 from jobs.sweeps.ledger import Ledger
 from jobs.terminal import screen
 from jobs.text import pluralize
@@ -35,7 +35,7 @@ def retrying(ledger: Ledger, retries: int, ids: str, out: Console) -> Retry | No
         return None
     given_up: set[str] = set()
 
-    def retry(ended: Sequence[Row]) -> bool:
+    def retry(ended: Sequence[PointHistory]) -> bool:
         tries: dict[str, int] = {}
         for job in ledger.jobs():
             for point_id in (name for ids in job.tasks.values() for name in ids):
@@ -43,9 +43,9 @@ def retrying(ledger: Ledger, retries: int, ids: str, out: Console) -> Retry | No
         rows = [
             row
             for row in ended
-            if row.point.cause in _CAUSES
-            and tries.get(row.point.point_id, 0) <= retries
-            and row.point.point_id not in given_up
+            if row.cause in _CAUSES
+            and tries.get(row.point_id, 0) <= retries
+            and row.point_id not in given_up
         ]
         if not rows:
             return False
@@ -53,7 +53,7 @@ def retrying(ledger: Ledger, retries: int, ids: str, out: Console) -> Retry | No
             _submit_again(ledger, rows, out)
         except JobError as error:
             # The others are waited for all the same; these keep the outcome that they have.
-            given_up.update(row.point.point_id for row in rows)
+            given_up.update(row.point_id for row in rows)
             screen.say(out, f"Not submitted again: {pluralize(len(rows), 'point')}: {error}")
             screen.say(out, f"Next: python launch.py resume {ids}")
             return False
@@ -62,13 +62,13 @@ def retrying(ledger: Ledger, retries: int, ids: str, out: Console) -> Retry | No
     return retry
 
 
-def _submit_again(ledger: Ledger, rows: Sequence[Row], out: Console) -> None:
+def _submit_again(ledger: Ledger, rows: Sequence[PointHistory], out: Console) -> None:
     """Submits points anew, off the nodes that failed them; their attempts all stay."""
     # As SLURM names them: a node's own host name may be another, which --exclude does not know.
     failed = dict.fromkeys(
-        row.task.node
+        row.task_state.node
         for row in rows
-        if row.task and row.task.node and row.point.cause != Cause.preempted.value
+        if row.task_state and row.task_state.node and row.cause != Cause.preempted.value
     )
     limits = ask_limits()
     batches = make_batches([row.planned for row in rows], limits)

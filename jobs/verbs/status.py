@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 import shlex
-import sys
 import time
 from collections.abc import Sequence
-from pathlib import Path
 
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.text import Text
 
-from conf.verbs import Logs, Places, Status
+from conf.verbs import Places, Status
 from jobs.errors import UsageError
-from jobs.files import open_regular
-from jobs.status.job_logs import job_logs, logs_of
-from jobs.status.log_search import tail_of
+from jobs.status.point_history import PointHistory
 from jobs.status.scheduler_query import whom
-from jobs.status.survey import Row, Survey, survey
+from jobs.status.survey import Survey, survey
 from jobs.sweeps.plan import runs_dir
-from jobs.sweeps.reading import read_sweep
 from jobs.sweeps.selection import Selection, select
 from jobs.terminal import screen
-from jobs.text import plain_text, pluralize, shell_quote
+from jobs.text import pluralize
 from jobs.verbs.command_line import Call
 
 _COLUMNS = ("point", "job", "what", "state", "node", "elapsed", "cause", "reason")
@@ -90,7 +85,7 @@ def width_of(out: Console) -> int | None:
 
 def show_next(seen: Survey, ids: str, out: Console) -> None:
     """Says what to do next: nothing can be collected before a point has ended."""
-    ended = any(row.finished for row in seen.rows)
+    ended = any(row.finished for row in seen.points)
     step = f"collect {ids}" if ended or not seen.under_way else f"status {ids} watch=true"
     screen.say(out, f"Next: python launch.py {step}")
 
@@ -120,8 +115,8 @@ def as_table(seen: Survey, height: int | None = None, width: int | None = None) 
         width: Cells of a line; rows that are longer are cut.
     """
     below = _below(seen)
-    room = len(seen.rows) if height is None else height - below.plain.count("\n") - 3
-    shown = _worth_most(seen.rows, room)
+    room = len(seen.points) if height is None else height - below.plain.count("\n") - 3
+    shown = _worth_most(seen.points, room)
     rows = [_cells(row) for row in shown]
     widths = [
         max([cell_len(name), *(cell_len(row[i]) for row in rows)])
@@ -138,7 +133,7 @@ def as_table(seen: Survey, height: int | None = None, width: int | None = None) 
         line.append(set_cell_size(state, widths[_STATE]), style=screen.STYLES.get(state, ""))
         line.append(f"  {_line(after, widths[_STATE + 1 :])}")
         text.append_text(_cut(line, width)).append("\n")
-    left_out = len(seen.rows) - len(shown)
+    left_out = len(seen.points) - len(shown)
     text.append(
         f"{pluralize(left_out, 'more point')}: status shows every one\n" if left_out else ""
     )
@@ -151,10 +146,10 @@ def _cut(line: Text, width: int | None) -> Text:
     return line
 
 
-def _worth_most(rows: Sequence[Row], count: int) -> list[Row]:
+def _worth_most(rows: Sequence[PointHistory], count: int) -> list[PointHistory]:
     """The rows that say most of how a sweep goes, in their order."""
     worth = {"ERROR": 0, "FAILED": 0, "RUNNING": 1, "REQUEUED": 1, "PENDING": 2, "PLANNED": 2}
-    ranked = sorted(range(len(rows)), key=lambda index: worth.get(rows[index].point.state, 3))
+    ranked = sorted(range(len(rows)), key=lambda index: worth.get(rows[index].state, 3))
     return [rows[index] for index in sorted(ranked[: max(1, count)])]
 
 
@@ -162,7 +157,7 @@ def _below(seen: Survey) -> Text:
     """The totals and the notes."""
     counts = ", ".join(f"{count} {state}" for state, count in sorted(seen.totals.items()))
     text = Text(
-        f"\n{pluralize(len(seen.rows), 'point')}: {counts}", no_wrap=True, overflow="ignore"
+        f"\n{pluralize(len(seen.points), 'point')}: {counts}", no_wrap=True, overflow="ignore"
     )
     for note in seen.notes:
         text.append(f"\nNote: {note}", style="yellow")
@@ -182,8 +177,8 @@ def _line(cells: Sequence[str], widths: Sequence[int], *, fill: bool = False) ->
     return line if fill else line.rstrip()
 
 
-def _cells(row: Row) -> tuple[str, ...]:
-    point = row.point
+def _cells(row: PointHistory) -> tuple[str, ...]:
+    point = row
     return (
         point.point_id,
         point.job_id or "",
@@ -206,87 +201,3 @@ def duration(seconds: float | None) -> str:
         return f"{rest} s"
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02} h" if hours else f"{minutes}:{rest:02} min"
-
-
-def logs(config: Logs, call: Call) -> int:
-    """Shows the last lines of the logs of some points; with `follow` what comes after them too.
-
-    Args:
-        config: How many lines, and whether to go on.
-        call: Any ids; none: the newest sweep.
-
-    Returns:
-        0, or 3 where there is no log yet.
-    """
-    if config.lines < 1:
-        raise UsageError(f"lines must be at least 1, got {config.lines}")
-    out = screen.console()
-    offsets: dict[str, int] = {}
-    for selection in selected(config, call):
-        sweep = read_sweep(selection.folder)
-        for point_id in (name for name in sweep.planned if selection.takes(sweep, name)):
-            task = next(iter(sweep.tasks.get(point_id, [])[-1:]), None)
-            attempts = sweep.attempts.get(point_id, [])
-            job = task.job_id if task else attempts[-1].job_folder if attempts else ""
-            folder = sweep.job_folders.get(job)
-            here = job_logs(folder) if folder is not None else []
-            for path in logs_of(folder, here, point_id, task, sweep.shell_logs):
-                if str(path) in offsets:
-                    continue
-                offsets[str(path)] = path.stat().st_size
-                if offsets[str(path)]:
-                    _show_log(path, config.lines, out)
-    if not offsets:
-        screen.say(out, "No log yet: the jobs have not started.")
-        return 3
-    if config.follow:
-        _follow(offsets, config, call)
-    return 0
-
-
-def _show_log(path: Path, count: int, out: Console) -> None:
-    """The last lines of a log, and whether there are more."""
-    out.print(f"==> {path} <==", soft_wrap=True, style="bold")
-    text, left_out = tail_of(path)
-    lines = text.splitlines()
-    if left_out:
-        first = pluralize(left_out, "byte")
-        say = f"[... first {first} left out; the whole log: {shell_quote(path)} ...]"
-        screen.say(out, say, style="dim")
-    more = len(lines) - count
-    if more > 0:
-        say = f"[... {pluralize(more, 'line')} before these: lines={len(lines)} shows more ...]"
-        screen.say(out, say, style="dim")
-    for line in lines[-count:]:
-        screen.say(out, line)
-
-
-def _follow(offsets: dict[str, int], config: Logs, call: Call) -> None:
-    """Prints what is added to the logs until every point has ended."""
-    under_way = True
-    while under_way:
-        under_way = look(selected(config, call)).under_way
-        deadline = time.monotonic() + (5.0 if under_way else 0)
-        while True:
-            for name, offset in offsets.items():
-                added, offsets[name] = added_to(name, offset)
-                if added:
-                    sys.stdout.write(plain_text(added.decode("utf-8", "replace")))
-                    sys.stdout.flush()
-            if time.monotonic() >= deadline:
-                break
-            time.sleep(0.2)
-
-
-def added_to(name: str, offset: int) -> tuple[bytes, int]:
-    """What a log holds beyond an offset, and where it ends now.
-
-    A log that outgrew its bound has shrunk: its tail, most of which was shown, begins anew.
-    """
-    with open_regular(Path(name)) as handle:
-        size = handle.seek(0, 2)
-        if size < offset:
-            return b"[... a part of this log was left out ...]\n", size
-        handle.seek(offset)
-        added = handle.read()
-    return added, offset + len(added)

@@ -131,7 +131,7 @@ class _World:
             sweep = read_sweep(self.root)
             assert {"p-0000", "p-0002"} <= set(sweep.planned)
             seen = survey([Selection(self.root)], lambda names: Knowledge({"14_1": _RUNS}))
-            assert sum(seen.totals.values()) == len(seen.rows)
+            assert sum(seen.totals.values()) == len(seen.points)
             ledger = Ledger(self.root)
             for read in (ledger.info, ledger.plan, ledger.jobs, lambda: latest(self.runs)):
                 try:
@@ -151,7 +151,7 @@ class _World:
         with self._changed(LAST_SEEN, data), self._changed(f"{ATTEMPT}/record.json", b""):
             (self.root / ATTEMPT / "record.json").unlink()
             seen = survey([Selection(self.root)], lambda _: Knowledge({}, "squeue: down", "no"))
-        assert len(seen.rows) == 3
+        assert len(seen.points) == 3
         return any("nothing is shown" in note for note in seen.notes)
 
     def collect(self, given: tuple[str, bytes]) -> bool:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from jobs.collect.gather import collect
-from jobs.errors import RecordError, UsageError
+from jobs.errors import JobError, LedgerError, RecordError, UnknownId
 from jobs.record import Cause, Outcome
 from jobs.schedulers.slurm.states import Knowledge, TaskState
 from jobs.status.collection import Collection
@@ -94,7 +94,6 @@ def test_a_log_alone_tells_of_an_end_where_no_scheduler_can_be_asked(tmp_path: P
     collection = gathered(tmp_path)
     assert (collection.points[5].state, collection.points[5].cause) == ("ERROR", "cancelled")
     assert collection.points[6].state == "PENDING"
-    assert "no scheduler" in collection.points[6].reason
 
 
 def test_a_job_that_the_scheduler_forgot_is_lost_unless_it_could_not_be_asked(
@@ -107,7 +106,6 @@ def test_a_job_that_the_scheduler_forgot_is_lost_unless_it_could_not_be_asked(
         path.unlink()
     forgotten = gathered(tmp_path, job15="RUNNING").points[6]
     assert (forgotten.state, forgotten.cause) == ("ERROR", "lost")
-    assert "squeue knows no job 14_6" in forgotten.reason
     silent = gathered(tmp_path, queue_error="Unable to contact slurm controller").points[6]
     assert silent.state == "PENDING"
 
@@ -127,7 +125,6 @@ def test_a_number_that_was_given_to_another_job_tells_nothing(tmp_path: Path) ->
         ).points
         told.append((point.state, point.cause))
     assert told == [("PENDING", None), ("ERROR", "lost"), ("ERROR", "lost")]
-    assert "given the number 14 to another job, 'wrap'" in point.reason
 
 
 def test_the_exit_code_is_that_of_the_worst_outcome(tmp_path: Path) -> None:
@@ -219,7 +216,7 @@ def test_several_ids_make_one_collection_without_repetition(tmp_path: Path) -> N
 @pytest.mark.parametrize("word", ["99", "s-20200101-000000-abcdef", "p-nope", "no/where"])
 def test_an_id_that_means_nothing_is_refused_in_one_line(tmp_path: Path, word: str) -> None:
     passed_sweep(tmp_path / "runs")
-    with pytest.raises(UsageError) as refused:
+    with pytest.raises(JobError) as refused:
         gathered(tmp_path, word)
     assert "\n" not in str(refused.value)
     assert word in str(refused.value)
@@ -286,7 +283,6 @@ def test_a_point_whose_requeued_job_was_cancelled_as_it_waited_is_cancelled(
             ask_states=lambda jobs, told=told: told,  # type: ignore[misc]
         ).points
         assert (point.state, point.cause) == ("ERROR", "cancelled")
-        assert "before it came to this point again" in point.reason
 
 
 @pytest.mark.parametrize(
@@ -342,7 +338,7 @@ def test_links_that_leave_the_folder_and_special_files_are_not_read(tmp_path: Pa
     loop.unlink()
     loop.symlink_to(loop)
     (sweep.ledger.root / "15").symlink_to("/etc")
-    with pytest.raises(UsageError, match="job must be of a sweep"):
+    with pytest.raises(UnknownId):
         gathered(tmp_path, "77")  # nobody's own number: every attempt is looked into
     collection = gathered(tmp_path)
     named = {problem.file for problem in collection.problems}
@@ -355,8 +351,9 @@ def test_links_that_leave_the_folder_and_special_files_are_not_read(tmp_path: Pa
 def test_a_folder_of_something_else_is_refused_and_nothing_is_written(tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "notes.txt").write_text("mine")
-    with pytest.raises(UsageError, match="must hold a sweep, a collection or attempts of points"):
+    with pytest.raises(LedgerError) as refused:
         gathered(tmp_path, f"{tmp_path}/other")
+    assert refused.value.path == tmp_path / "other"
     assert not (tmp_path / "results").exists()
 
 
@@ -371,8 +368,9 @@ def test_a_sweep_whose_plan_is_empty_is_an_empty_collection(tmp_path: Path) -> N
 
 def test_a_folder_of_sweeps_is_refused_with_one_of_them(tmp_path: Path) -> None:
     sweep = passed_sweep(tmp_path / "runs")
-    with pytest.raises(UsageError, match=f"which holds 1; for example: {sweep.ledger.root}"):
+    with pytest.raises(LedgerError) as refused:
         gathered(tmp_path, f"{tmp_path}/runs")
+    assert str(sweep.ledger.root) in refused.value.remedy
 
 
 def test_damage_of_a_point_that_was_not_asked_for_is_not_told(tmp_path: Path) -> None:
@@ -390,5 +388,6 @@ def test_a_damaged_collection_is_refused_by_name(tmp_path: Path) -> None:
     folder = gathered(tmp_path).folder
     assert folder is not None
     (folder / "collection.json").write_text('{"points": [{"state": "DONE"}]}')
-    with pytest.raises(RecordError, match=r"collection\.json is no collection"):
+    with pytest.raises(RecordError) as refused:
         gathered(tmp_path, f"{folder}/")
+    assert refused.value.path == folder / "collection.json"

@@ -16,7 +16,7 @@ from tests.builders.records import asked, record, untimed
 
 
 def point(state: str, job_id: str = "14_0", **more: object) -> PointResult:
-    return PointResult(f"p-{state}", "s-1", asked(), state, job_id=job_id, **more)  # type: ignore[arg-type] # fields of many types
+    return PointResult(f"p-{state}", "s-1", asked(), State(state), job_id=job_id, **more)  # type: ignore[arg-type]
 
 
 def parsed(*points: PointResult) -> ElementTree.Element:

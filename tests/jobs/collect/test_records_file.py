@@ -12,7 +12,7 @@ from jobs.collect.records_file import load_records
 from jobs.collect.store import load_collection
 from jobs.compare.comparison import compare
 from jobs.compare.load import load_side
-from jobs.errors import UsageError
+from jobs.errors import RecordError, WrongIds
 from tests.builders.runs import run
 
 H200 = Path(__file__).parents[3] / "docs" / "results" / "h200.jsonl"
@@ -66,15 +66,15 @@ def test_a_line_that_is_no_record_is_named_and_the_rest_goes_on(tmp_path: Path) 
 @pytest.mark.parametrize("text", ["", "{}", "\x00"])
 def test_a_file_without_records_is_one_line(tmp_path: Path, text: str) -> None:
     path = written(tmp_path / "none.jsonl", text)
-    with pytest.raises(UsageError, match="file must hold records, one a line"):
+    with pytest.raises(RecordError):
         collect([str(path)], tmp_path / "runs", tmp_path / "results")
     assert not (tmp_path / "results").exists()
 
 
 def test_a_file_that_is_missing_or_not_alone_is_one_line(tmp_path: Path) -> None:
-    for words, rule in (
-        ([str(tmp_path / "no.jsonl")], "file must be readable"),
-        ([str(H200), "latest"], "a file of records must be given alone"),
+    for words, error in (
+        ([str(tmp_path / "no.jsonl")], RecordError),
+        ([str(H200), "latest"], WrongIds),
     ):
-        with pytest.raises(UsageError, match=rule):
+        with pytest.raises(error):
             collect(words, tmp_path / "runs", tmp_path / "results")

@@ -14,7 +14,7 @@ import pytest
 
 from jobs.runner.child_log import ChildLog
 from jobs.runner.postmortem import TAIL_BYTES
-from jobs.verbs.status import added_to
+from jobs.verbs.logs import read_added
 
 BOUND = 2**16
 LEFT_OUT = re.compile(
@@ -131,11 +131,11 @@ def test_a_gap_on_a_disk_that_was_full_is_told(
 def test_whoever_follows_a_log_goes_on_where_a_part_was_left_out(tmp_path: Path) -> None:
     path = tmp_path / "output.log"
     path.write_text("head\nmiddle\n")
-    added, offset = added_to(str(path), 5)
+    added, offset = read_added(path, 5)
     assert added == b"middle\n"
     path.write_text("head\n[...]\n")
-    added, offset = added_to(str(path), offset)
+    added, offset = read_added(path, offset)
     assert added == b"[... a part of this log was left out ...]\n"
     with path.open("a") as log:
         log.write("tail\n")
-    assert added_to(str(path), offset)[0] == b"tail\n"
+    assert read_added(path, offset)[0] == b"tail\n"

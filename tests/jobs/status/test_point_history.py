@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from jobs.schedulers.slurm.states import TaskState
-from jobs.status.point_history import judge
+from jobs.status.job_logs import JobLogs
+from jobs.status.point_history import PointHistory
 from jobs.sweeps.ledger import SUBMISSION_JSON, JobLine
 from jobs.sweeps.reading import read_sweep
 from tests.builders.ledger import FakeSweep
@@ -31,7 +32,9 @@ def test_an_interpreter_that_is_not_on_the_node_is_named(tmp_path: Path, text: s
     )
     sweep.ledger.add_job(line)
     states = {"14": TaskState("14", "14", "FAILED", "exit code 127", node="n1")}
-    point = judge(read_sweep(sweep.ledger.root), "p-0000", states, [])
+    sweep_files = read_sweep(sweep.ledger.root)
+    history = PointHistory(sweep_files, "p-0000", JobLogs.of_sweep(sweep_files))
+    point = history.with_states(states, 0.0)
     assert (point.state, point.cause) == ("ERROR", "launch_failed")
     named = " /nope/python" if text and "nope" in text else ""
     assert f"or its interpreter{named}, is not there on n1; " in point.reason

@@ -21,7 +21,8 @@ from jobs.status.survey import Survey, survey
 from jobs.sweeps.ledger import JobLine, Ledger, PlannedPoint, SweepInfo, now
 from jobs.sweeps.selection import Selection
 from jobs.terminal import screen
-from jobs.verbs.status import _show_log, _watch, as_table, duration, show_next
+from jobs.verbs.logs import show_log
+from jobs.verbs.status import _watch, as_table, duration, show_next
 from tests.builders.ledger import FakeSweep
 
 
@@ -79,14 +80,14 @@ def test_an_attempt_under_an_earlier_job_says_nothing_of_the_one_that_runs(
     write_atomic(attempt / "started.json", to_json(started))
     os.utime(attempt / "started.json", (0, 0))  # the node's clock is wrong
     sweep.answer = knows(_0="RUNNING")
-    (first, *_) = sweep.look().rows
+    (first, *_) = sweep.look().points
     assert first.elapsed_s == 1000.0
     again = JobLine(job_id="15", tasks={"0": ["p-0"]}, scheduler="slurm", submitted_at=now())
     sweep.ledger.add_job(again)
     new_attempt(sweep.ledger.point_folder("15", "p-0"))
     sweep.answer = Knowledge({"15": TaskState("15", "15", "RUNNING")})
-    (first, *_) = sweep.look().rows
-    assert (first.point.state, first.node, first.elapsed_s) == ("RUNNING", "", None)
+    (first, *_) = sweep.look().points
+    assert (first.state, first.node, first.elapsed_s) == ("RUNNING", "", None)
 
 
 @pytest.mark.parametrize("late", ["2026-01-01T10:00:00+00:00", None])
@@ -103,8 +104,8 @@ def test_attempts_of_one_job_are_in_the_order_of_their_numbers(
             write_atomic(attempt / "started.json", to_json(started))
     record = Record(identity=identity, config={}, outcome=Outcome.PASSED)
     write_atomic(attempt / "record.json", to_json(record))
-    (first, *_) = sweep.look().rows
-    assert (first.point.state, first.point.attempt) == ("PASSED", 2)
+    (first, *_) = sweep.look().points
+    assert (first.state, first.result().attempt) == ("PASSED", 2)
 
 
 def test_a_table_that_is_too_long_keeps_the_totals_and_what_tells_most(tmp_path: Path) -> None:
@@ -129,9 +130,9 @@ def test_only_points_without_a_record_are_asked_for_and_all_at_once(tmp_path: Pa
     seen = sweep.look()
     assert sweep.asked == [["14_1", "14_2"]]
     assert seen.totals == {"PASSED": 1, "PENDING": 1, "ERROR": 1}
-    assert seen.rows[2].point.cause == "timeout"
-    assert (seen.rows[2].node, seen.rows[2].elapsed_s) == ("n1", 7)
-    assert seen.rows[0].elapsed_s == 3.0
+    assert seen.points[2].cause == "timeout"
+    assert (seen.points[2].node, seen.points[2].elapsed_s) == ("n1", 7)
+    assert seen.points[0].elapsed_s == 3.0
     assert seen.under_way
 
 
@@ -140,8 +141,7 @@ def test_a_job_that_nobody_knows_is_lost(tmp_path: Path) -> None:
     sweep.answer = knows(t0="RUNNING", t1="COMPLETED")
     new_attempt(sweep.ledger.point_folder("14", "p-2"))
     seen = sweep.look()
-    assert [row.point.cause for row in seen.rows] == [None, "lost", "lost"]
-    assert "squeue knows no job 14_2" in seen.rows[2].point.reason
+    assert [row.cause for row in seen.points] == [None, "lost", "lost"]
 
 
 def test_a_job_that_was_never_written_down_may_end_as_it_is_asked_for(tmp_path: Path) -> None:
@@ -159,18 +159,18 @@ def test_a_job_that_was_never_written_down_may_end_as_it_is_asked_for(tmp_path: 
         return knows(t0="COMPLETED")
 
     seen = survey([Selection(sweep.ledger.root)], ends, lambda: 1000.0)
-    assert seen.rows[0].point.state == "PASSED"
+    assert seen.points[0].state == "PASSED"
 
 
 def test_a_task_that_was_cancelled_as_it_waited_never_becomes_a_lost_one(tmp_path: Path) -> None:
     sweep = Sweep(tmp_path)
     sweep.answer = knows(t0="RUNNING", t1="PENDING")
-    assert [row.point.cause for row in sweep.look().rows] == [None, None, "cancelled"]
+    assert [row.cause for row in sweep.look().points] == [None, None, "cancelled"]
     sweep.answer = knows(t0="COMPLETED")
     sweep.look()
     sweep.answer = Knowledge({}, None, "sacct: storage is disabled")  # squeue has forgotten all
     for at in (1010.0, 9000.0):
-        assert [row.point.cause for row in sweep.look(at).rows][1:] == ["cancelled"] * 2
+        assert [row.cause for row in sweep.look(at).points][1:] == ["cancelled"] * 2
 
 
 def test_a_silent_controller_leaves_what_was_seen_with_its_age(tmp_path: Path) -> None:
@@ -180,8 +180,8 @@ def test_a_silent_controller_leaves_what_was_seen_with_its_age(tmp_path: Path) -
     done = TaskState("14_1", "1", "NODE_FAIL")
     sweep.answer = Knowledge({"14_1": done}, queue_error="squeue: no controller")
     after = sweep.look(1400.0)
-    assert [row.point.state for row in before.rows] == ["PENDING"] * 3
-    assert [row.point.cause for row in after.rows] == [None, "node_fail", None]
+    assert [row.state for row in before.points] == ["PENDING"] * 3
+    assert [row.cause for row in after.points] == [None, "node_fail", None]
     assert after.notes == (
         "squeue does not answer (squeue: no controller): "
         "of jobs, what was seen 7 min ago is shown",
@@ -244,7 +244,7 @@ def test_a_node_is_called_as_slurm_calls_it_after_the_end_too(
     sweep = Sweep(tmp_path)
     variables = {} if nodes is None else {"SLURM_JOB_NODELIST": nodes}
     sweep.record("p-0", Outcome.PASSED, Environment(host="vm", variables=variables))
-    assert sweep.look().rows[0].node == node
+    assert sweep.look().points[0].node == node
 
 
 def test_nothing_is_to_be_collected_before_a_point_has_ended(
@@ -282,14 +282,14 @@ def test_of_a_long_log_it_is_said_how_much_is_not_shown(
 ) -> None:
     log = tmp_path / "output.log"
     log.write_text("one\ntwo\nthree\n")
-    _show_log(log, 2, screen.console())
+    show_log(log, 2, screen.console())
     assert capsys.readouterr().out.splitlines()[1:] == [
-        "[... 1 line before these: lines=3 shows more ...]",
+        "[... 1 earlier line; to show them: lines=3 ...]",
         "two",
         "three",
     ]
-    _show_log(log, 3, screen.console())
-    assert "shows more" not in capsys.readouterr().out
+    show_log(log, 3, screen.console())
+    assert "earlier" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("end", ["\n", "\r", " "])
@@ -298,16 +298,16 @@ def test_where_the_head_of_a_log_is_not_read_it_is_said_with_its_size_and_the_lo
 ) -> None:
     log = tmp_path / "output.log"
     log.write_text(f"{'x' * 1023}{end}" * 100 + "the end\n", newline="")
-    _show_log(log, 2, screen.console())
+    show_log(log, 2, screen.console())
     head, *rest = capsys.readouterr().out.splitlines()[1:]
-    told = re.fullmatch(rf"\[... first (\d+) bytes left out; the whole log: {log} ...\]", head)
+    told = re.fullmatch(rf"\[... (\d+) bytes skipped; complete log: {log} ...\]", head)
     assert told is not None
     assert log.read_bytes()[int(told[1]) :].startswith(b"x" * 1023)
     assert int(told[1]) >= 100 * 1024 + 8 - TAIL_BYTES
     assert rest[-1].endswith("the end")
     log.write_text("short\n")
-    _show_log(log, 2, screen.console())
-    assert "left out" not in capsys.readouterr().out
+    show_log(log, 2, screen.console())
+    assert "skipped" not in capsys.readouterr().out
 
 
 def test_a_watch_waits_for_a_submission_that_is_still_being_sent(
@@ -320,7 +320,7 @@ def test_a_watch_waits_for_a_submission_that_is_still_being_sent(
     sending.enter_context(submitting(ledger))
     seen = survey(chosen, None)
     assert seen.under_way
-    assert seen.notes == (f"{ledger.sweep_id}: a process still submits or runs its points",)
+    assert seen.submitting == (ledger.sweep_id,)
     pauses: list[float] = []
 
     def pause(seconds: float) -> None:

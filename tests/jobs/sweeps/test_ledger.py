@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs.errors import LedgerError
+from jobs.errors import LedgerError, NoSweep
 from jobs.files import new_attempt
 from jobs.sweeps import ledger as module
 from jobs.sweeps.ledger import (
@@ -96,8 +96,10 @@ def test_a_folder_that_hands_its_group_on_still_does(tmp_path: Path) -> None:
 
 
 def test_a_sweep_that_was_not_planned_to_its_end_is_told_as_that(tmp_path: Path) -> None:
-    with pytest.raises(LedgerError, match="is missing: the sweep was not planned to its end"):
-        Ledger.create(tmp_path).info()
+    ledger = Ledger.create(tmp_path)
+    with pytest.raises(LedgerError) as refused:
+        ledger.info()
+    assert (refused.value.path, bool(refused.value.remedy)) == (ledger.sweep_json, True)
 
 
 def test_what_was_written_is_read(tmp_path: Path) -> None:
@@ -117,10 +119,10 @@ def test_a_sweep_counts_once_its_plan_is_whole(
     made.write_plan(info(made), POINTS)
     assert order == ["plan.jsonl", "sweep.json"]
     assert sweeps(tmp_path) == []
-    with pytest.raises(LedgerError, match=r"^no sweep in .* yet; start one: python launch.py"):
-        latest(tmp_path)
-    with pytest.raises(LedgerError, match=r"^no sweep in .*none, a folder that does not exist; "):
-        latest(tmp_path / "none")
+    for folder in (tmp_path, tmp_path / "none"):
+        with pytest.raises(NoSweep) as refused:
+            latest(folder)
+        assert refused.value.runs_dir == folder
 
 
 def test_the_newest_sweep_is_the_latest_and_other_folders_are_left_alone(tmp_path: Path) -> None:
@@ -162,23 +164,21 @@ def test_a_damaged_plan_is_told_with_its_line(tmp_path: Path) -> None:
     made = written(tmp_path)
     lines = made.plan_jsonl.read_text().splitlines()
     made.plan_jsonl.write_text("\n".join([lines[0], lines[1][:20], lines[2]]))
-    with pytest.raises(LedgerError, match=r"plan\.jsonl, line 2, is damaged"):
+    with pytest.raises(LedgerError) as refused:
         made.plan()
+    assert (refused.value.path, refused.value.line) == (made.plan_jsonl, 2)
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [(None, "is missing$"), ("{", "is damaged: "), ("{}", "is damaged: ")],
-)
-def test_a_damaged_sweep_json_is_told_with_its_name(
-    tmp_path: Path, text: str | None, words: str
-) -> None:
+@pytest.mark.parametrize("text", [None, "{", "{}"])
+def test_a_damaged_sweep_json_is_named(tmp_path: Path, text: str | None) -> None:
     made = written(tmp_path)
     made.sweep_json.unlink()
     if text is not None:
         made.sweep_json.write_text(text)
-    with pytest.raises(LedgerError, match=f"{made.sweep_json} {words}"):
+    with pytest.raises(LedgerError) as refused:
         made.info()
+    assert refused.value.path == made.sweep_json
+    assert refused.value.problem.startswith("is missing" if text is None else "is damaged")
 
 
 def test_what_a_newer_version_added_is_kept(tmp_path: Path) -> None:
@@ -203,7 +203,7 @@ def test_attempts_are_counted_as_numbers(tmp_path: Path) -> None:
 def test_an_id_cannot_leave_the_ledger(tmp_path: Path, name: str) -> None:
     made = Ledger.create(tmp_path)
     for path in (made.job_folder, made.point_file, lambda given: made.point_folder("14", given)):
-        with pytest.raises(LedgerError, match="an id must be letters, digits and"):
+        with pytest.raises(LedgerError):
             path(name)
 
 
@@ -214,8 +214,9 @@ def test_every_real_id_is_a_folder_name(name: str) -> None:
 
 def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(LedgerError, match="runs_dir must be a folder that can be written, got"):
+    with pytest.raises(LedgerError) as refused:
         Ledger.create(tmp_path / "file" / "runs")
+    assert refused.value.path == tmp_path / "file" / "runs"
 
 
 def test_a_sweep_that_cannot_be_read_is_left_alone(

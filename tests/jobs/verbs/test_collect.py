@@ -46,7 +46,7 @@ def test_what_was_written_is_named_and_what_is_damaged_too(launcher: Launcher) -
     (sweep.ledger.root / "14/p-0001/attempt-1/record.json").write_text("{")
     result = launcher("collect", "latest", "report=false")
     assert result.code == 1
-    assert "damaged: 14/p-0001/attempt-1/record.json: is no record" in result.out
+    assert "damaged: 14/p-0001/attempt-1/record.json: " in result.out
     assert f"Collected: {launcher.results_dir / sweep.ledger.sweep_id}" in result.out
     assert "3 planned" in result.out
     assert "It holds: points.csv, points.parquet, points.json, junit.xml, review.md" in result.out
