@@ -31,7 +31,7 @@ from conf.schema import (
     Shape,
 )
 from mxfp8_attention.accuracy.prediction import DEFAULT_SEEDS, other_seeds, predict_recipes
-from mxfp8_attention.accuracy.store import STORE, save
+from mxfp8_attention.accuracy.store import STORE, save_predictions
 from mxfp8_attention.capability.limits import HOPPER_FP8_HEAD_DIM
 from mxfp8_attention.capability.refusal import rope_refusal, shape_refusal
 
@@ -176,7 +176,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             shape, recipes, options.device, other_seeds(shape.seed, options.seeds), say
         )
         rows = [(shape, r, p) for r, p in zip(recipes, predictions, strict=True)]
-        save(rows, options.output)
+        save_predictions(rows, options.output)
         if options.device == "cuda":
             say(f"peak memory {torch.cuda.max_memory_allocated() / 2**30:.1f} GiB")
     say(f"stored in {options.output}")

@@ -25,7 +25,7 @@ from mxfp8_attention.accuracy.prediction import (
     StagePrediction,
     TensorPrediction,
 )
-from mxfp8_attention.accuracy.store import stored
+from mxfp8_attention.accuracy.store import load_prediction
 from tools.calibrate import shipped_shapes, variants
 
 _RECIPES: tuple[tuple[str, Recipe], ...] = (
@@ -82,7 +82,7 @@ def seed_deviations() -> str:
     """How much each stored MXFP8 prediction differs between seeds."""
     rows = []
     for shape in _stored_shapes():
-        found = stored(shape, MxFp8Recipe())
+        found = load_prediction(shape, MxFp8Recipe())
         if found is None:
             continue
         path = {name: row.recipe.deviation for name, row in found.tensors.items()}
@@ -163,11 +163,11 @@ def _path_rows(shape: Shape) -> Iterator[Row]:
     def cells(pick: Callable[[TensorPrediction], Expected], found: Prediction) -> list[str]:
         return [_figure(pick(found.tensors[name]).rel_l2) for name in names]
 
-    bf16 = stored(shape, Bf16Recipe())
+    bf16 = load_prediction(shape, Bf16Recipe())
     if bf16 is not None:
         yield ["BF16, FP32", *cells(lambda row: row.bf16, bf16)]
     for label, recipe in _RECIPES:
-        found = stored(shape, recipe)
+        found = load_prediction(shape, recipe)
         if found is None:
             continue
         yield [f"{label}, FP32", *cells(lambda row: row.recipe, found)]
@@ -193,11 +193,11 @@ def _stage_rows(shape: Shape) -> Iterator[Row]:
     ) -> list[str]:
         return [_figure(pick(rows[name]).rel_l2) for name in names]
 
-    bf16 = stored(shape, Bf16Recipe())
+    bf16 = load_prediction(shape, Bf16Recipe())
     if bf16 is not None:
         yield ["BF16", *cells(lambda row: row.bf16, bf16.stages)]
     for label, recipe in _RECIPES:
-        found = stored(shape, recipe)
+        found = load_prediction(shape, recipe)
         if found is not None:
             yield [label, *cells(lambda row: row.recipe, found.stages)]
 

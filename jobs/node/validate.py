@@ -19,9 +19,9 @@ from mxfp8_attention.accuracy.gates import (
     failures,
     judge,
 )
-from mxfp8_attention.accuracy.plausibility import implausible
+from mxfp8_attention.accuracy.plausibility import check_plausibility
 from mxfp8_attention.accuracy.prediction import PREDICTED_HERE, Prediction, predict
-from mxfp8_attention.accuracy.store import stored
+from mxfp8_attention.accuracy.store import load_prediction
 
 Tensors = Mapping[str, Tensor]
 
@@ -39,7 +39,7 @@ def expectation(point: Point, say: Callable[[str], None]) -> Prediction | None:
     """
     if not isinstance(point.tolerance, CalibratedTolerance):
         return None
-    found = stored(point.shape, point.recipe)
+    found = load_prediction(point.shape, point.recipe)
     if found is None:
         say("no stored prediction: predicting here, from other seeds")
         found = predict(point.shape, point.recipe, point.gpu.device)
@@ -109,7 +109,8 @@ def _doubts(point: Point, prediction: Prediction | None) -> list[str]:
         return []
     if prediction.source != PREDICTED_HERE:
         return []
-    return implausible(prediction, point.recipe, point.tolerance.bf16_rel_l2)
+    found = check_plausibility(prediction, point.recipe, point.tolerance.bf16_rel_l2)
+    return [str(implausibility) for implausibility in found]
 
 
 def _row(verdict: Verdict, errors: TensorErrors) -> TensorError:

@@ -1,7 +1,7 @@
-"""How far one tensor is from another: as a whole, in its worst head, and element by element.
+"""Errors of one tensor against another: of the whole, of its worst head, and element by element.
 
-Sums are kept in FP64 over FP32 pieces of bounded size, so that weight gradients of a billion
-elements neither overflow memory nor lose their small errors.
+Sums are FP64 over FP32 pieces of bounded size, so that weight gradients of a billion elements
+neither exhaust memory nor lose their small errors.
 Axes: S tokens, B batch, C hidden, H heads, D width of a head.
 """
 
@@ -19,23 +19,26 @@ from conf.schema import Shape
 # Bounds each temporary, at most FP64, to 64 MiB.
 _PIECE_ELEMENTS = 1 << 23
 
+# atol and rtol of the elementwise rule.
+_Rule = tuple[float, float]
+
 
 @dataclass(frozen=True)
 class TensorErrors:
-    """One tensor against a reference.
+    """Errors of one tensor against a reference.
 
     Attributes:
         rel_l2: ||actual - reference|| / ||reference||; 0 for two zeros, infinite against zeros.
-        worst_head_rel_l2: The largest such ratio of one head, None for a tensor without heads.
-        worst_head: That head; the number of heads stands for the shared rotary key, where it has
-            rows of its own (split layout).
+        worst_head_rel_l2: Largest such ratio of one head, None for a tensor without heads.
+        worst_head: Index of that head; the number of heads stands for the shared rotary key if it
+            has rows of its own (split layout).
         max_abs: Largest |actual - reference|.
         rmse: Root of the mean square of actual - reference.
-        cosine: Of the angle between the two; 1 for two zeros, 0 where only one is zero.
-        nonfinite_count: NaN and infinite elements of `actual`.
-        outside_share: Share of elements with |actual - reference| > atol + rtol |reference|, NaN
-            among them; None where no atol and rtol were given.
-        reference_is_zero: Whether every element of the reference is zero.
+        cosine: Cosine of the angle between the two; 1 for two zeros, 0 if only one is zero.
+        nonfinite_count: Number of NaN and infinite elements of `actual`.
+        outside_share: Share of elements with |actual - reference| > atol + rtol |reference|,
+            including NaN; None without atol and rtol.
+        reference_is_zero: True if every element of the reference is zero.
     """
 
     rel_l2: float
@@ -49,30 +52,17 @@ class TensorErrors:
     reference_is_zero: bool = False
 
 
-@dataclass
-class _Sums:
-    """What the pieces of a tensor add up to; FP64, error and reference for each head."""
-
-    error: Tensor
-    reference: Tensor
-    actual: float = 0.0
-    product: float = 0.0
-    max_abs: float = 0.0
-    nonfinite: int = 0
-    outside: int = 0
-
-
 def head_views(name: str, tensor: Tensor, shape: Shape) -> tuple[list[Tensor], list[Tensor]]:
-    """Part a tensor of a step by heads.
+    """Split a tensor of a step into its heads and the rest; each element is in one view.
 
     Args:
         name: Its name in `AttentionPath.step` or `stage_errors`; a gradient's starts with d.
-        tensor: It.
+        tensor: The tensor.
         shape: The layer.
 
     Returns:
-        Views with the heads as their first axis, and what belongs to no head: a whole tensor
-        without heads, or the shared rotary key's part. Together they hold every element once.
+        Views with the heads as their first axis, and views that belong to no head: a whole tensor
+        without heads, or the part of the shared rotary key.
     """
     heads, qk, v = shape.num_heads, shape.head_dim_qk, shape.head_dim_v
     own_name = name.removeprefix("d")
@@ -104,12 +94,12 @@ def tensor_errors(
     atol: float | None = None,
     rtol: float | None = None,
 ) -> TensorErrors:
-    """Compare one tensor of `AttentionPath.step` with the same of another path.
+    """Compare one tensor of `AttentionPath.step` with that of another path.
 
     Args:
         name: The tensor's name there.
         actual: Any float dtype.
-        reference: Same shape, any float dtype, may be on another device.
+        reference: Same shape; any float dtype and device.
         shape: The layer.
         atol: Absolute part of the elementwise rule, None to leave it out.
         rtol: Relative part.
@@ -127,18 +117,18 @@ def tensor_errors(
         )
     by_head, shared = head_views(name, actual, shape)
     by_head_reference, shared_reference = head_views(name, reference, shape)
-    bounds = None if atol is None or rtol is None else (atol, rtol)
-    sums = _new_sums(1 if shared else 0, actual.device)
+    rule = None if atol is None or rtol is None else (atol, rtol)
+    sums = _Sums.zeros(1 if shared else 0, actual.device)
     for part, part_reference in zip(shared, shared_reference, strict=True):
-        _accumulate(sums, part.unsqueeze(0), part_reference.unsqueeze(0), bounds)
+        sums.add(part.unsqueeze(0), part_reference.unsqueeze(0), rule)
     worst_head = worst = None
     if by_head:
-        heads = _new_sums(shape.num_heads, actual.device)
+        heads = _Sums.zeros(shape.num_heads, actual.device)
         for view, view_reference in zip(by_head, by_head_reference, strict=True):
-            _accumulate(heads, view, view_reference, bounds)
-        sums = _joined(heads, sums)
+            heads.add(view, view_reference, rule)
+        sums = heads.followed_by(sums)
         ratios = _ratios(sums.error, sums.reference)
-        # NaN is the worst that a head can be.
+        # NaN counts as the worst head.
         worst_head = int(ratios.nan_to_num(nan=torch.inf, posinf=torch.inf).argmax())
         worst = float(ratios[worst_head])
     count = max(actual.numel(), 1)
@@ -151,7 +141,7 @@ def tensor_errors(
         rmse=math.sqrt(float(error) / count),
         cosine=_cosine(sums.product, sums.actual, float(norm)),
         nonfinite_count=sums.nonfinite,
-        outside_share=None if bounds is None else sums.outside / count,
+        outside_share=None if rule is None else sums.outside / count,
         reference_is_zero=float(norm) == 0,
     )
 
@@ -164,14 +154,14 @@ def step_errors(
     atol: float | None = None,
     rtol: float | None = None,
 ) -> dict[str, TensorErrors]:
-    """Compare everything that `AttentionPath.step` returns.
+    """Compare everything that `AttentionPath.step` returns with that of another path.
 
     Args:
-        actual: One path's tensors.
-        reference: Another's, of the same names.
+        actual: Tensors of one path by name.
+        reference: Tensors of the other, with the same names.
         shape: The layer.
-        atol: See `tensor_errors`.
-        rtol: See `tensor_errors`.
+        atol: As for `tensor_errors`.
+        rtol: As for `tensor_errors`.
 
     Returns:
         Errors by name, in the order of `reference`.
@@ -180,45 +170,67 @@ def step_errors(
         ValueError: A tensor is missing, or differs in shape.
     """
     if set(actual) != set(reference):
-        odd = ", ".join(sorted(set(actual) ^ set(reference)))
-        raise ValueError(f"both paths must return the same tensors, got {odd} from one alone")
+        unmatched = ", ".join(sorted(set(actual) ^ set(reference)))
+        raise ValueError(f"both paths must return the same tensors, got unmatched {unmatched}")
     return {
         name: tensor_errors(name, actual[name], expected, shape, atol=atol, rtol=rtol)
         for name, expected in reference.items()
     }
 
 
-def _new_sums(heads: int, device: torch.device) -> _Sums:
-    zeros = torch.zeros(heads, dtype=torch.float64, device=device)
-    return _Sums(error=zeros, reference=zeros.clone())
+@dataclass
+class _Sums:
+    """Sums over the pieces of a tensor; error and reference are FP64, one for each head."""
 
+    error: Tensor
+    reference: Tensor
+    actual: float = 0.0
+    product: float = 0.0
+    max_abs: float = 0.0
+    nonfinite: int = 0
+    outside: int = 0
 
-def _accumulate(
-    sums: _Sums, actual: Tensor, reference: Tensor, bounds: tuple[float, float] | None
-) -> None:
-    """Add a view whose first axis is that of the sums."""
-    for a, r in _pieces(actual, reference):
-        error = a - r
-        sums.error += _squares(error)
-        sums.reference += _squares(r)
-        sums.actual += float(_squares(a).sum())
-        sums.product += float(a.to(torch.float64).mul_(r).sum())
-        magnitude = error.abs()
-        sums.max_abs = _larger(sums.max_abs, float(magnitude.amax()))
-        sums.nonfinite += int((~a.isfinite()).sum())
-        if bounds is not None:
-            inside = magnitude <= bounds[0] + bounds[1] * r.abs()
-            sums.outside += int((~inside).sum())
+    @classmethod
+    def zeros(cls, heads: int, device: torch.device) -> _Sums:
+        zeros = torch.zeros(heads, dtype=torch.float64, device=device)
+        return cls(error=zeros, reference=zeros.clone())
+
+    def add(self, actual: Tensor, reference: Tensor, rule: _Rule | None) -> None:
+        """Add a view whose first axis is the heads."""
+        for a, r in _pieces(actual, reference):
+            error = a - r
+            self.error += _squares(error)
+            self.reference += _squares(r)
+            self.actual += float(_squares(a).sum())
+            self.product += float(a.to(torch.float64).mul_(r).sum())
+            magnitude = error.abs()
+            self.max_abs = _larger(self.max_abs, float(magnitude.amax()))
+            self.nonfinite += int((~a.isfinite()).sum())
+            if rule is not None:
+                inside = magnitude <= rule[0] + rule[1] * r.abs()
+                self.outside += int((~inside).sum())
+
+    def followed_by(self, shared: _Sums) -> _Sums:
+        """Append the sums of the part that all heads share as one more head."""
+        return _Sums(
+            error=torch.cat((self.error, shared.error)),
+            reference=torch.cat((self.reference, shared.reference)),
+            actual=self.actual + shared.actual,
+            product=self.product + shared.product,
+            max_abs=_larger(self.max_abs, shared.max_abs),
+            nonfinite=self.nonfinite + shared.nonfinite,
+            outside=self.outside + shared.outside,
+        )
 
 
 def _squares(piece: Tensor) -> Tensor:
-    """Each row's sum of squares; squared in FP64, because FP32 squares below 1e-23 vanish."""
+    """Return each row's sum of squares, in FP64: FP32 squares below 1e-23 vanish."""
     norms: Tensor = torch.linalg.vector_norm(piece, dim=1, dtype=torch.float64)
     return norms.square()
 
 
 def _pieces(actual: Tensor, reference: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-    """FP32 [heads, elements] pieces of two views, cut along their second axis."""
+    """Cut two views along their second axis into FP32 [heads, elements] pieces."""
     if actual.numel() == 0:
         return
     length = actual.shape[1]
@@ -230,26 +242,13 @@ def _pieces(actual: Tensor, reference: Tensor) -> Iterator[tuple[Tensor, Tensor]
         yield piece.flatten(1), expected.flatten(1)
 
 
-def _joined(heads: _Sums, shared: _Sums) -> _Sums:
-    """The heads' sums with the shared part's appended as one head more."""
-    return _Sums(
-        error=torch.cat((heads.error, shared.error)),
-        reference=torch.cat((heads.reference, shared.reference)),
-        actual=heads.actual + shared.actual,
-        product=heads.product + shared.product,
-        max_abs=_larger(heads.max_abs, shared.max_abs),
-        nonfinite=heads.nonfinite + shared.nonfinite,
-        outside=heads.outside + shared.outside,
-    )
-
-
 def _larger(a: float, b: float) -> float:
-    """The larger of two, NaN if one is: max() would drop a NaN that comes second."""
+    """Return the larger of two, NaN if either is NaN; max() drops a NaN that comes second."""
     return math.nan if math.isnan(a + b) else max(a, b)
 
 
 def _ratios(error: Tensor, reference: Tensor) -> Tensor:
-    """Square root of error / reference; 0 for two zeros."""
+    """Return the square root of error / reference; 0 for two zeros."""
     ratio = (error / reference).sqrt()
     return torch.where((error == 0) & (reference == 0), 0.0, ratio)
 

@@ -1,10 +1,10 @@
-"""From errors to verdicts: what a tolerance makes of one tensor of one arm.
+"""From errors to verdicts: apply a tolerance to every tensor of an arm.
 
 calibrated  both arms against FP32: relative L2, of the tensor and of its worst head, between
             factors of the prediction. The lower bound proves that FP8 ran; it is set only
-            where BF16 itself would miss it.
+            if BF16 itself would miss it.
 seed        the recipe's arm against the BF16 arm, element by element
-none        nothing but NaN and infinity, which fail under every tolerance
+none        only NaN and infinity, which fail under every tolerance
 """
 
 from __future__ import annotations
@@ -26,19 +26,44 @@ NO_REFERENCE = "cannot be gated: the FP32 reference is all zero"
 
 
 @dataclass(frozen=True)
+class Failure:
+    """A bound that an error misses; `str` gives the sentence.
+
+    Attributes:
+        quantity: The error that is bounded.
+        bound: The bound.
+        actual: The value.
+        below: True if the value is below a lower bound.
+    """
+
+    quantity: str
+    bound: float
+    actual: float
+    below: bool = False
+
+    def __str__(self) -> str:
+        if not self.below:
+            return f"{self.quantity} must be at most {self.bound:.3g}, got {self.actual:.3g}"
+        return (
+            f"{self.quantity} must be at least {self.bound:.3g}, got {self.actual:.3g}: "
+            "too close to FP32 for the requested precision"
+        )
+
+
+@dataclass(frozen=True)
 class Verdict:
-    """What a tolerance says of one tensor of one arm against one reference.
+    """Result of one tolerance for one tensor of one arm against one reference.
 
     Attributes:
         tensor: Its name.
         arm: recipe or bf16.
         reference: fp32, bf16 or stage.
-        gate: The rule in words and numbers; None: nothing is decided here.
-        low: Lower bound of the relative L2, None where there is none.
+        gate: The rule with its numbers; None if nothing is gated.
+        low: Lower bound of the relative L2, None if there is none.
         high: Upper bound: of the relative L2 under calibrated, of the share outside under seed.
-        predicted_rel_l2: What was expected, None where nothing was.
-        passed: None: not gated; the gate says why where it could not be.
-        failures: One line for each bound that was missed.
+        predicted_rel_l2: The predicted error, None without a prediction.
+        passed: None if not gated; `gate` names the reason if it could not be.
+        failures: The bounds that were missed.
     """
 
     tensor: str
@@ -49,29 +74,27 @@ class Verdict:
     high: float | None = None
     predicted_rel_l2: float | None = None
     passed: bool | None = None
-    failures: tuple[str, ...] = ()
+    failures: tuple[Failure, ...] = ()
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """An interval that an error must lie in; None: open."""
+    """The interval that an error must lie in; `low` is None if it is open below."""
 
     low: float | None
     high: float
 
-    def __str__(self) -> str:
+    def rule(self, quantity: str) -> str:
+        """Return the interval as an inequality."""
         low = "" if self.low is None else f"{self.low:.3g} <= "
-        return f"{low}%s <= {self.high:.3g}"
+        return f"{low}{quantity} <= {self.high:.3g}"
 
-    def complaint(self, what: str, value: float) -> str | None:
-        """Why the value lies outside, None if it does not; NaN lies outside."""
+    def failure(self, quantity: str, value: float) -> Failure | None:
+        """Return the bound that a value misses, None if it lies inside; NaN lies outside."""
         if not value <= self.high:
-            return f"{what} must be at most {self.high:.3g}, got {value:.3g}"
+            return Failure(quantity, self.high, value)
         if self.low is not None and value < self.low:
-            return (
-                f"{what} must be at least {self.low:.3g}, got {value:.3g}: "
-                "too close to FP32 for the precision that was asked for"
-            )
+            return Failure(quantity, self.low, value, below=True)
         return None
 
 
@@ -83,20 +106,20 @@ def judge(
     errors: Mapping[str, TensorErrors],
     prediction: Prediction | None = None,
 ) -> list[Verdict]:
-    """Judge every tensor of one arm against one reference.
+    """Apply a tolerance to every tensor of one arm against one reference.
 
     Args:
         tolerance: The rule.
         arm: recipe or bf16.
-        reference: fp32, bf16, or stage for what `stage_errors` returns.
-        errors: By tensor.
-        prediction: What `calibrated` needs.
+        reference: fp32, bf16, or stage for the result of `stage_errors`.
+        errors: Errors by tensor.
+        prediction: Predicted errors; only `calibrated` needs them.
 
     Returns:
         One verdict for each tensor, in the order of `errors`.
 
     Raises:
-        ValueError: `calibrated` without a prediction of a tensor.
+        ValueError: `calibrated` lacks the prediction of a tensor.
     """
     return [
         _verdict(tolerance, name, arm, reference, error, prediction)
@@ -105,27 +128,24 @@ def judge(
 
 
 def failures(verdicts: list[Verdict]) -> list[str]:
-    """One line for each missed bound, with the tensor and the arm."""
+    """Return one line for each missed bound, with its tensor and arm."""
     return [
-        f"{verdict.tensor} ({verdict.arm} arm against {verdict.reference}): {line}"
+        f"{verdict.tensor} ({verdict.arm} arm against {verdict.reference}): {failure}"
         for verdict in verdicts
-        for line in verdict.failures
+        for failure in verdict.failures
     ]
 
 
 def calibrated_bounds(
     tolerance: CalibratedTolerance, own: Expected, bf16: Expected, reference: str
 ) -> tuple[Bounds, Bounds | None]:
-    """The bounds of a tensor and of its worst head.
+    """Return the bounds of a tensor, and those of its worst head if it has heads.
 
     Args:
         tolerance: The factors.
-        own: What the arm's error should be.
-        bf16: What the BF16 arm's should be.
+        own: Predicted errors of the arm.
+        bf16: Predicted errors of the BF16 arm.
         reference: fp32 or stage.
-
-    Returns:
-        Bounds of the relative L2 of the tensor, and of its worst head where it has heads.
     """
     if reference == STAGE_REFERENCE:
         factors = head_factors = (tolerance.stage_lower_factor, tolerance.stage_upper_factor)
@@ -141,7 +161,7 @@ def calibrated_bounds(
         if error <= floor:
             return Bounds(None, max(floor, error * upper * seeds))
         low = error * lower / seeds
-        # A bound that BF16 passes as well proves nothing.
+        # A bound that BF16 meets as well proves nothing.
         return Bounds(low if low > bf16_error * upper else None, error * upper * seeds)
 
     whole = bounds(own.rel_l2, own.deviation, bf16.rel_l2, *factors)
@@ -154,21 +174,20 @@ def calibrated_bounds(
 def _expected(
     prediction: Prediction | None, tensor: str, arm: str, reference: str
 ) -> tuple[Expected, Expected]:
-    """What the arm's error and the BF16 arm's should be."""
+    """Return the predicted errors of the arm and of the BF16 arm."""
     if prediction is None:
-        raise ValueError("tolerance=calibrated must have a prediction, got none")
+        raise ValueError("tolerance=calibrated needs a prediction")
     tensors = prediction.stages if reference == STAGE_REFERENCE else prediction.tensors
     if tensor not in tensors:
-        known = ", ".join(tensors)
-        raise ValueError(f"tensor must be one that is predicted ({known}), got {tensor}")
+        raise ValueError(f"no prediction for {tensor}; predicted: {', '.join(tensors)}")
     row = tensors[tensor]
     return (row.recipe if arm == RECIPE_ARM else row.bf16), row.bf16
 
 
 def _has_no_reference(own: Expected, error: TensorErrors) -> bool:
-    """Whether no relative error exists: it is expected against zeros, and zeros are there.
+    """Return True if a zero reference was predicted and found: no relative error exists.
 
-    A reference that is zero where the prediction's was not still fails.
+    A zero reference that was not predicted fails.
     """
     return own.rel_l2 == math.inf or (own.rel_l2 == 0 and error.reference_is_zero)
 
@@ -181,7 +200,7 @@ def _verdict(
     error: TensorErrors,
     prediction: Prediction | None,
 ) -> Verdict:
-    complaints: list[str | None] = []
+    missed: list[Failure | None] = []
     gates: list[str] = []
     low = high = predicted = None
     if isinstance(tolerance, CalibratedTolerance) and reference != BF16_REFERENCE:
@@ -190,24 +209,25 @@ def _verdict(
             return Verdict(tensor, arm, reference, gate=NO_REFERENCE, predicted_rel_l2=own.rel_l2)
         whole, head = calibrated_bounds(tolerance, own, bf16, reference)
         low, high, predicted = whole.low, whole.high, own.rel_l2
-        gates.append(str(whole) % "rel_l2")
-        complaints.append(whole.complaint("rel_l2", error.rel_l2))
+        gates.append(whole.rule("rel_l2"))
+        missed.append(whole.failure("rel_l2", error.rel_l2))
         if own.worst_head_rel_l2 == math.inf:
             gates.append("worst_head_rel_l2 cannot be gated: a head's FP32 reference is all zero")
         elif head is not None and error.worst_head_rel_l2 is not None:
-            gates.append(str(head) % "worst_head_rel_l2")
-            what = f"rel_l2 of head {error.worst_head}"
-            complaints.append(head.complaint(what, error.worst_head_rel_l2))
+            gates.append(head.rule("worst_head_rel_l2"))
+            missed.append(
+                head.failure(f"rel_l2 of head {error.worst_head}", error.worst_head_rel_l2)
+            )
     elif isinstance(tolerance, SeedTolerance) and (arm, reference) == (RECIPE_ARM, BF16_REFERENCE):
         high = tolerance.max_outside_share
-        rule = f"|x - bf16| <= {tolerance.atol:g} + {tolerance.rtol:g} |bf16|"
-        gates.append(f"share outside {rule} at most {high:g}")
+        quantity = f"share outside |x - bf16| <= {tolerance.atol:g} + {tolerance.rtol:g} |bf16|"
+        gates.append(f"{quantity} at most {high:g}")
         share = math.nan if error.outside_share is None else error.outside_share
-        complaints.append(Bounds(None, high).complaint(f"share outside {rule}", share))
+        missed.append(Bounds(None, high).failure(quantity, share))
     if error.nonfinite_count:
         gates.append("no NaN or infinity")
-        complaints.append(f"elements must be finite, got {error.nonfinite_count} that are not")
-    missed = tuple(line for line in complaints if line is not None)
+        missed.append(Failure("NaN and infinite elements", 0, error.nonfinite_count))
+    failed = tuple(failure for failure in missed if failure is not None)
     return Verdict(
         tensor=tensor,
         arm=arm,
@@ -216,6 +236,6 @@ def _verdict(
         low=low,
         high=high,
         predicted_rel_l2=predicted,
-        passed=not missed if gates else None,
-        failures=missed,
+        passed=not failed if gates else None,
+        failures=failed,
     )

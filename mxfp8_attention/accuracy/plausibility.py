@@ -1,16 +1,16 @@
-"""Whether a computed prediction can be right, from what rounding theory says of any shape.
+"""Check a computed prediction against what rounding theory allows for any shape.
 
-A prediction computed on the node comes from the very emulation that may be judged by it: a fault
-that both share would confirm itself. A stage's own error hardly depends on the shape, so that it
-can be held to bands that no emulation computes:
+A prediction computed on the node comes from the emulation that it may judge: a fault common to
+both would confirm itself. A stage's own error hardly depends on the shape, so it must lie in bands
+that no emulation computes:
 
-linear      one operand in E4M3 errs by 2.66 %, a product of two by 3.76 %, with E5M2 gradients by
-            5.9 %; outputs that average over many tokens err less
-attention   with FP8 in it 3 % to 7 % on every shipped shape, 40 % and more where weights four
-            times as large make softmax nearly one-hot: only its lower bound is tight
+linear      one operand in E4M3 has 2.66 % error, a product of two 3.76 %, with E5M2 gradients
+            5.9 %; outputs that average over many tokens have less
+attention   with FP8 3 % to 7 % on every shipped shape, 40 % and more if weights four times as
+            large make softmax nearly one-hot: only the lower bound is tight
 the rest    BF16's own rounding: RoPE, biases, attention without FP8, and the whole BF16 arm
 
-Over the whole path errors add up; one of 90 % means that nothing of the tensor is right.
+Errors add up over the whole path; above 90 % nothing of the tensor is right.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _WEIGHTS = ("_weight", "_norm_bias")
 
 @dataclass(frozen=True)
 class Band:
-    """Relative L2 errors that a sound path can have: low <= error < high."""
+    """Relative L2 errors that a correct path can have: low <= error < high."""
 
     low: float
     high: float
@@ -45,34 +45,68 @@ ATTENTION_BAND = Band(0.01, 0.9)
 PATH_BAND = Band(0.0, 0.9)
 
 
-def implausible(prediction: Prediction, recipe: Recipe, bf16_rel_l2: float) -> list[str]:
-    """What of a prediction no sound emulation gives.
+@dataclass(frozen=True)
+class Implausibility:
+    """A predicted error outside its band; `str` gives the sentence.
+
+    Attributes:
+        tensor: Name of the tensor or stage.
+        arm: recipe or bf16.
+        stage: True for the error of one stage, False for the whole path.
+        predicted: The predicted relative L2 error.
+        band: The band.
+    """
+
+    tensor: str
+    arm: str
+    stage: bool
+    predicted: float
+    band: Band
+
+    def __str__(self) -> str:
+        name = f"stage {self.tensor}" if self.stage else self.tensor
+        arm = " of the bf16 arm" if self.arm == "bf16" else ""
+        return (
+            f"the prediction itself is implausible: {name}{arm} predicted {self.predicted:.3g}, "
+            f"expected {self.band}"
+        )
+
+
+def check_plausibility(
+    prediction: Prediction, recipe: Recipe, bf16_rel_l2: float
+) -> list[Implausibility]:
+    """Return the predicted errors that no correct emulation gives.
 
     Args:
         prediction: Computed for the recipe.
-        recipe: The quantization.
-        bf16_rel_l2: Error up to which a tensor counts as BF16's own rounding.
+        recipe: The recipe.
+        bf16_rel_l2: Relative L2 error up to which a tensor counts as BF16's own rounding.
 
     Returns:
-        One line for each tensor or stage outside its band; empty: nothing speaks against it.
+        One entry for each tensor or stage outside its band; empty if all are plausible.
     """
     rounding = Band(0.0, bf16_rel_l2)
-    found = []
-    for name, row in prediction.stages.items():
-        if not has_no_reference(row.recipe, row.bf16):
-            found += _outside(f"stage {name} of the bf16 arm", row.bf16, rounding)
-            found += _outside(f"stage {name}", row.recipe, _stage_band(name, recipe, rounding))
-    for name, tensor in prediction.tensors.items():
-        if not has_no_reference(tensor.recipe, tensor.bf16):
-            found += _outside(f"{name} of the bf16 arm", tensor.bf16, PATH_BAND)
-            found += _outside(name, tensor.recipe, PATH_BAND)
-    return found
+    rows = [
+        (name, True, row.recipe, row.bf16, _stage_band(name, recipe, rounding), rounding)
+        for name, row in prediction.stages.items()
+    ]
+    rows += [
+        (name, False, row.recipe, row.bf16, PATH_BAND, PATH_BAND)
+        for name, row in prediction.tensors.items()
+    ]
+    return [
+        Implausibility(name, arm, stage, expected.rel_l2, band)
+        for name, stage, own, bf16, own_band, bf16_band in rows
+        if not has_no_reference(own, bf16)
+        for arm, expected, band in (("bf16", bf16, bf16_band), ("recipe", own, own_band))
+        if expected.rel_l2 not in band
+    ]
 
 
 def has_no_reference(own: Expected, bf16: Expected) -> bool:
-    """Whether both arms' errors are infinite, or both zero: relative to zeros they are.
+    """Return True if the reference is zero: both arms' errors are then infinite, or both zero.
 
-    Two zeros are also what copying has, as RoPE copies v.
+    Two zeros also come from copying, as RoPE copies v.
     """
     return own.rel_l2 == bf16.rel_l2 and own.rel_l2 in (0.0, math.inf)
 
@@ -85,12 +119,3 @@ def _stage_band(name: str, recipe: Recipe, rounding: Band) -> Band:
             return ATTENTION_BAND if recipe.fp8_dpa else rounding
         return rounding
     return LINEAR_BAND if name in _LINEAR or name.endswith(_WEIGHTS) else rounding
-
-
-def _outside(what: str, expected: Expected, band: Band) -> list[str]:
-    if expected.rel_l2 in band:
-        return []
-    return [
-        f"the prediction itself is implausible: {what} predicted {expected.rel_l2:.3g}, "
-        f"expected {band}"
-    ]

@@ -1,4 +1,9 @@
-"""The errors that are expected of a recipe: the type that calibration makes and gates read."""
+"""The errors that a recipe should have, predicted by emulation.
+
+An error depends on the shape, the initialisation and the recipe, and hardly on the seed.
+`python -m tools.calibrate` stores predictions; for other shapes they are computed on the node,
+from other seeds than the point's own.
+"""
 
 from __future__ import annotations
 
@@ -19,17 +24,18 @@ from mxfp8_attention.reference import ReferencePath
 
 STORED = "stored"
 PREDICTED_HERE = "predicted on the node"
+DEFAULT_SEEDS = 3
 
 
 @dataclass(frozen=True)
 class Expected:
-    """One expected error, over the seeds.
+    """One predicted error, over the seeds.
 
     Attributes:
         rel_l2: Mean relative L2 error.
-        deviation: Standard deviation of it over the seeds, as a share of the mean.
+        deviation: Its standard deviation over the seeds, as a share of the mean.
         worst_head_rel_l2: Mean of each seed's worst head, None for a tensor without heads.
-        worst_head_deviation: Likewise.
+        worst_head_deviation: Its standard deviation, likewise.
     """
 
     rel_l2: float
@@ -40,7 +46,7 @@ class Expected:
 
 @dataclass(frozen=True)
 class TensorPrediction:
-    """One tensor's expected errors over the whole path.
+    """Predicted errors of one tensor over the whole path.
 
     Attributes:
         recipe: The recipe's arm against FP32.
@@ -55,12 +61,7 @@ class TensorPrediction:
 
 @dataclass(frozen=True)
 class StagePrediction:
-    """One stage's own expected error, against FP32 on the same inputs.
-
-    Attributes:
-        recipe: Of the recipe's arm.
-        bf16: Of the BF16 arm.
-    """
+    """Predicted error of one stage alone in each arm, against FP32 on the same inputs."""
 
     recipe: Expected
     bf16: Expected
@@ -68,14 +69,14 @@ class StagePrediction:
 
 @dataclass(frozen=True)
 class Prediction:
-    """What to expect of every tensor of a step.
+    """Predicted errors of every tensor of a step.
 
     Attributes:
         tensors: By their names in `AttentionPath.step`.
         stages: By their names in `stage_errors`.
         seeds: The seeds that were averaged over.
-        source: stored, or predicted on the node.
-        device: The kind of device it was computed on.
+        source: `STORED` or `PREDICTED_HERE`.
+        device: Type of the device that computed it.
     """
 
     tensors: dict[str, TensorPrediction]
@@ -83,9 +84,6 @@ class Prediction:
     seeds: list[int]
     source: str
     device: str
-
-
-DEFAULT_SEEDS = 3
 
 
 def predict(
@@ -98,9 +96,9 @@ def predict(
 
     Args:
         shape: The layer.
-        recipe: Any recipe: also those that no arm is emulated for.
-        device: Where to compute.
-        seeds: How many, or which. A number takes seeds other than the shape's own.
+        recipe: Any recipe, including those that no arm is emulated for.
+        device: Device to compute on.
+        seeds: The seeds, or their number; a number selects seeds other than the shape's own.
 
     Returns:
         The prediction.
@@ -116,14 +114,14 @@ def predict_recipes(
     seeds: Sequence[int],
     progress: Callable[[str], None] = lambda line: None,
 ) -> list[Prediction]:
-    """Predictions of several recipes, sharing the FP32 and the BF16 arm.
+    """Predict several recipes, which share the FP32 path and the BF16 arm.
 
     Args:
         shape: The layer.
-        recipes: The quantizations.
-        device: Where to compute.
-        seeds: Which seeds to average over.
-        progress: Told one line for each seed.
+        recipes: The recipes.
+        device: Device to compute on.
+        seeds: The seeds to average over.
+        progress: Callback for one progress line for each seed.
 
     Returns:
         One prediction for each recipe.
@@ -134,18 +132,18 @@ def predict_recipes(
         progress(f"seed {seed}: {len(recipes)} recipes")
     return [
         Prediction(
-            tensors=_tensors(gathered),
-            stages=_stages(gathered),
+            tensors=_tensors(of_recipe),
+            stages=_stages(of_recipe),
             seeds=list(seeds),
             source=PREDICTED_HERE,
             device=torch.device(device).type,
         )
-        for gathered in zip(*samples, strict=True)
+        for of_recipe in zip(*samples, strict=True)
     ]
 
 
 def other_seeds(seed: int, count: int) -> list[int]:
-    """Seeds that a point of this seed does not use itself."""
+    """Return seeds that a point with this seed does not use itself."""
     return [seed + 1 + i for i in range(count)]
 
 
@@ -163,7 +161,7 @@ class _Sample:
 def _samples(
     shape: Shape, recipes: Sequence[Recipe], device: torch.device | str, seed: int
 ) -> list[_Sample]:
-    """One seed's errors; its tensors are gone when this returns."""
+    """Return one seed's errors; its tensors are released on return."""
     case = make_case(shape, device, seed=seed)
     reference = ReferencePath(case).step()
     path = EmulatedPath(Bf16Recipe(), case)
@@ -189,7 +187,7 @@ def _samples(
 def _against(
     arm: Mapping[str, Tensor], reference: Mapping[str, Tensor], shape: Shape
 ) -> dict[str, TensorErrors]:
-    """Errors of those of an arm's tensors that the reference has."""
+    """Return errors of those of an arm's tensors that the reference has."""
     return step_errors({name: arm[name] for name in reference}, reference, shape)
 
 
@@ -224,7 +222,7 @@ def _expected(errors: Sequence[TensorErrors]) -> Expected:
 
 def _mean_and_deviation(values: Sequence[float]) -> tuple[float, float]:
     mean = statistics.fmean(values)
-    # A reference of zeros makes it infinite, NaN in an arm NaN; stdev raises on both.
+    # Infinite against a zero reference, NaN if an arm is: stdev raises on both.
     if mean == 0 or not math.isfinite(mean) or len(values) == 1:
         return mean, 0.0
     return mean, statistics.stdev(values) / mean

@@ -1,8 +1,8 @@
-"""Each stage of an arm against FP32 from the very inputs that the arm gave that stage.
+"""Compare each stage of an arm with FP32 computed from the inputs that the arm gave that stage.
 
 An error against the FP32 path adds up over all stages before it, and where softmax is nearly
-one-hot it grows tenfold: a fault the size of one quantization hides in it. A stage's own error
-does not: it is what its own roundings make, whatever the initialisation. The FP32 result of
+one-hot it grows tenfold: a fault the size of one quantization is lost in it. A stage's own error
+is only that of its own roundings, whatever the initialisation. The FP32 result of
 
     projection    of x                       gives qkv (split: q_proj, kv_proj)
     RoPE          of the arm's projection    gives q, k, v
@@ -29,19 +29,19 @@ _HEADS = ("q", "k", "v")
 
 
 def projected_names(shape: Shape) -> tuple[str, ...]:
-    """What a projection's outputs are called."""
+    """Return the names of the projection's outputs."""
     return ("qkv",) if shape.projection is Projection.fused else ("q_proj", "kv_proj")
 
 
 def staged_step(path: AttentionPath) -> dict[str, Tensor]:
-    """Run one step of an arm and keep what passes between its stages.
+    """Run one step of an arm and keep the tensors between its stages.
 
     Args:
         path: The arm; its gradients are cleared.
 
     Returns:
-        Detached: what `AttentionPath.step` returns, each projection's output, and the gradients of
-        these, of q, k, v and of attention.
+        Detached: the result of `AttentionPath.step`, each projection's output, and the gradients
+        of these, of q, k, v and of attention.
     """
     path.zero_grad()
     kept = path.forward()
@@ -59,7 +59,7 @@ def staged_step(path: AttentionPath) -> dict[str, Tensor]:
     tensors["out"] = kept.out_SBC.detach()
     for name, tensor in (inner | {"x": path.x_SBC} | path.parameters()).items():
         if tensor.grad is None:
-            raise RuntimeError(f"d{name} must be computed by backward, got none")
+            raise RuntimeError(f"no gradient for d{name} after the backward pass")
         tensors[f"d{name}"] = tensor.grad
     path.zero_grad()
     return tensors
@@ -72,7 +72,7 @@ def stage_errors(
 
     Args:
         path: The arm; its gradients are cleared.
-        tensors: What `staged_step` returned; without it a step is run.
+        tensors: Result of `staged_step`; None runs a step.
 
     Returns:
         Errors by tensor, in the order in which a step computes them.
@@ -87,8 +87,8 @@ def stage_errors(
         for name, tensor in expected.items():
             errors[name] = tensor_errors(name, actual[name], tensor, shape)
 
-    # x, the weights and all that an arm computed are bf16, so that the linear layers' products
-    # are exact; a norm's FP32 result is not.
+    # x, the weights and every tensor of an arm are bf16, so the products of the linear layers are
+    # exact in TF32; a norm's FP32 result is not.
     with matmul_precision(exact_in_tf32=shape.projection is Projection.fused):
         compare(_projection(reference, actual, projected))
     with reference.context():
@@ -108,7 +108,7 @@ def _leaf(tensor: Tensor) -> Tensor:
 def _gradients(
     outputs: list[Tensor], inputs: dict[str, Tensor], upstream: list[Tensor]
 ) -> dict[str, Tensor]:
-    """FP32 gradients, by "d" + the name of each input."""
+    """Return FP32 gradients by "d" + the name of each input."""
     grads = torch.autograd.grad(
         outputs, list(inputs.values()), [g.to(torch.float32) for g in upstream]
     )

@@ -1,8 +1,8 @@
-"""The file of stored predictions, and what a prediction holds for.
+"""The file of stored predictions, and the key that a prediction is stored under.
 
-`predictions.json` has one line for each tensor: its expected errors as [relative L2, deviation
-over seeds] and, for a tensor with heads, the same two of the worst head. Four digits: more would
-be the seeds' noise.
+`predictions.json` has one line for each tensor: its errors as [relative L2, deviation over seeds]
+and, for a tensor with heads, the same two of the worst head. Four digits: more would be the noise
+of the seeds.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from mxfp8_attention.accuracy.prediction import (
 )
 
 STORE = Path(__file__).with_name("predictions.json")
-# Raised whenever the emulation's numerics change; entries of another version are not used.
+# To be raised whenever the emulation's numerics change: other versions' entries are ignored.
 EMULATION_VERSION = 1
 
 _SHAPE_FIELDS = (
@@ -45,24 +45,19 @@ _SHAPE_FIELDS = (
     "bias",
 )
 _YARN_FIELDS = ("yarn_factor", "yarn_original_seq_len", "yarn_beta_fast", "yarn_beta_slow")
-# Weights quantized once or anew are the same numbers.
+# Cached and requantized weights give the same numbers.
 _RECIPE_FIELDS_WITHOUT_EFFECT = ("weights", "amax_history_len")
 
 
-def key(shape: Shape, recipe: Recipe) -> dict[str, Any]:
-    """What the numbers depend on; equal keys share a prediction.
+def prediction_key(shape: Shape, recipe: Recipe) -> dict[str, Any]:
+    """Return everything that the numbers depend on; equal keys share a prediction.
 
-    Args:
-        shape: The layer; its name, seed and RoPE kernel have no part in it.
-        recipe: The quantization.
-
-    Returns:
-        Plain data: {"shape": {...}, "recipe": {...}}.
+    The shape's name, seed and RoPE kernel have no influence and are left out.
     """
     plain = to_plain(shape)
     names = _SHAPE_FIELDS + (_YARN_FIELDS if shape.rope_table is RopeTable.yarn else ())
     kept = {name: plain[name] for name in names}
-    # 1/sqrt(hidden) is written with more or fewer digits.
+    # 1/sqrt(hidden) is written with varying digits.
     kept["init_std"] = float(f"{shape.init_std:.4g}")
     plain_recipe = to_plain(_numerical_twin(recipe))
     for name in _RECIPE_FIELDS_WITHOUT_EFFECT:
@@ -71,49 +66,40 @@ def key(shape: Shape, recipe: Recipe) -> dict[str, Any]:
 
 
 def _numerical_twin(recipe: Recipe) -> Recipe:
-    """Delayed scaling of data that stays the same is current scaling; attention differs."""
+    """Return current scaling for delayed scaling, equal on data that stays the same.
+
+    Attention's scales are not: with fp8_dpa the recipe is returned as it is.
+    """
     if isinstance(recipe, Fp8DelayedRecipe) and not recipe.fp8_dpa and recipe.margin == 0:
         return Fp8CurrentRecipe(format=recipe.format)
     return recipe
 
 
-def stored(shape: Shape, recipe: Recipe, store: Path = STORE) -> Prediction | None:
-    """The stored prediction.
-
-    Args:
-        shape: The layer.
-        recipe: The quantization.
-        store: The file.
-
-    Returns:
-        It, or None where nothing is stored for this shape and recipe.
-    """
-    return _entries(store).get(_key_text(shape, recipe))
+def load_prediction(shape: Shape, recipe: Recipe, store: Path = STORE) -> Prediction | None:
+    """Return the stored prediction for a shape and a recipe, None if there is none."""
+    return _load(store).get(_key_text(shape, recipe))
 
 
-def entries(store: Path = STORE) -> Iterator[tuple[dict[str, Any], Prediction]]:
-    """Every stored prediction with its key, in the file's order."""
-    for text, prediction in _entries(store).items():
+def load_predictions(store: Path = STORE) -> Iterator[tuple[dict[str, Any], Prediction]]:
+    """Yield every stored prediction with its key, in the file's order."""
+    for text, prediction in _load(store).items():
         yield json.loads(text), prediction
 
 
-def save(predictions: Sequence[tuple[Shape, Recipe, Prediction]], store: Path = STORE) -> None:
-    """Add predictions to the store, replacing those of the same key.
-
-    Args:
-        predictions: Each with what it holds for.
-        store: The file; made if it is missing.
-    """
-    kept = dict(_entries(store))
-    kept.update({_key_text(shape, recipe): found for shape, recipe, found in predictions})
+def save_predictions(
+    predictions: Sequence[tuple[Shape, Recipe, Prediction]], store: Path = STORE
+) -> None:
+    """Add predictions to the file, which is created if missing; equal keys are replaced."""
+    kept = dict(_load(store))
+    kept.update({_key_text(shape, recipe): new for shape, recipe, new in predictions})
     body = ",\n".join(_entry_text(text, kept[text]) for text in sorted(kept))
     content = f'{{"emulation_version": {EMULATION_VERSION}, "entries": [\n{body}\n]}}\n'
     store.write_text(content, encoding="utf-8")
-    _entries.cache_clear()
+    _load.cache_clear()
 
 
 def _key_text(shape: Shape, recipe: Recipe) -> str:
-    return json.dumps(key(shape, recipe), sort_keys=True)
+    return json.dumps(prediction_key(shape, recipe), sort_keys=True)
 
 
 def _entry_text(key_text: str, prediction: Prediction) -> str:
@@ -142,8 +128,8 @@ def _numbers(expected: Expected) -> list[float]:
 
 
 @cache
-def _entries(store: Path) -> dict[str, Prediction]:
-    """Stored predictions by key text; none of another version of the emulation."""
+def _load(store: Path) -> dict[str, Prediction]:
+    """Return stored predictions by key text; none if the emulation has another version."""
     if not store.exists():
         return {}
     content = json.loads(store.read_text(encoding="utf-8"))

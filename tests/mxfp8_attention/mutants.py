@@ -6,13 +6,15 @@ import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
+import pytest
 import torch
 from torch import Tensor
 
 from conf.schema import Bf16Recipe, MxFp8Recipe, Shape
 from mxfp8_attention.case import Case
-from mxfp8_attention.emulation import rounding
+from mxfp8_attention.emulation import linear, rounding
 from mxfp8_attention.emulation.attention import AttentionMask
 from mxfp8_attention.emulation.attention_numerics import BF16_NUMERICS
 from mxfp8_attention.emulation.layer import EmulatedPath
@@ -258,3 +260,21 @@ MUTANTS = (
     Mutant("BF16 output layer where MXFP8 was asked", _bf16_output_layer),
     Mutant("delta left out of dS", _delta_left_out),
 )
+
+
+def plant_zeroed_dx(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make every linear layer of the emulation return zeros for its input's gradient."""
+    correct = linear._Linear.backward
+
+    def faulty(ctx: Any, dy: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
+        dx, *others = correct(ctx, dy)
+        assert dx is not None
+        return (torch.zeros_like(dx), *others)
+
+    monkeypatch.setattr(linear._Linear, "backward", staticmethod(faulty))
+
+
+def plant_no_quantizer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make every linear layer of the emulation leave its operands in bf16."""
+    for name in ("mx_row", "mx_col"):
+        monkeypatch.setattr(linear, name, lambda *_: rounding.to_bf16)

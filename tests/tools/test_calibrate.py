@@ -11,7 +11,7 @@ from omegaconf import OmegaConf
 from conf.choices import Projection
 from conf.plain import from_plain
 from conf.schema import Fp8DelayedRecipe, MxFp8Recipe, Shape
-from mxfp8_attention.accuracy.store import entries, stored
+from mxfp8_attention.accuracy.store import load_prediction, load_predictions
 from tools.calibrate import (
     SHAPES,
     main,
@@ -78,10 +78,10 @@ def test_the_command_stores_what_it_computed(
     words = ["--shape", "tiny", "--set", "projection=fused", "init_std=0.05", "--seeds", "2"]
     assert main([*words, "--recipe", "mxfp8", "--output", str(store)]) == 0
     shape = with_overrides(shipped_shapes()["tiny"], ["init_std=0.05"])
-    found = stored(shape, MxFp8Recipe(), store)
+    found = load_prediction(shape, MxFp8Recipe(), store)
     assert found is not None
     assert found.seeds == [43, 44]
-    assert len(list(entries(store))) == 2
+    assert len(list(load_predictions(store))) == 2
     lines = capsys.readouterr().out.splitlines()
     assert "tiny fused init_std=0.05" in lines[0]
     assert "seed 43: 2 recipes" in lines[1]

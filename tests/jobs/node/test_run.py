@@ -37,7 +37,7 @@ from tests.jobs.node.points import (
     with_nan,
     zeroed,
 )
-from tests.mxfp8_attention.accuracy.test_plausibility import plant_no_quantizer, plant_zeroed_dx
+from tests.mxfp8_attention.mutants import plant_no_quantizer, plant_zeroed_dx
 from tests.shapes import TINY
 
 

@@ -136,7 +136,7 @@ def test_bf16_is_compared_in_fp32() -> None:
 def test_tensors_that_do_not_fit_are_refused() -> None:
     with pytest.raises(ValueError, match=r"out must have its reference's shape \(2, 3\), got"):
         tensor_errors("out", torch.zeros(3, 2), torch.zeros(2, 3), SHAPE)
-    with pytest.raises(ValueError, match="same tensors, got dx from one alone"):
+    with pytest.raises(ValueError, match="unmatched dx"):
         step_errors({"out": torch.zeros(1)}, {"out": torch.zeros(1), "dx": torch.zeros(1)}, SHAPE)
 
 

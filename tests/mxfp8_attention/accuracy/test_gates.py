@@ -1,4 +1,4 @@
-"""Verdicts: what each tolerance passes, misses, and says about it."""
+"""Verdicts: what each tolerance passes and fails, and by which bound."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from mxfp8_attention.accuracy.gates import (
     BF16_ARM,
     BF16_REFERENCE,
     FP32_REFERENCE,
+    NO_REFERENCE,
     RECIPE_ARM,
     STAGE_REFERENCE,
     Verdict,
@@ -65,7 +66,7 @@ def verdict(
     return found
 
 
-def test_an_error_as_predicted_passes_and_says_what_was_asked() -> None:
+def test_an_error_as_predicted_passes_with_its_bounds() -> None:
     found = verdict()
     assert found.passed is True
     assert found.low == pytest.approx(0.08)
@@ -76,22 +77,36 @@ def test_an_error_as_predicted_passes_and_says_what_was_asked() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "line"),
+    ("changes", "quantity", "bound", "below"),
     [
-        ({"rel_l2": 0.126}, "rel_l2 must be at most 0.125, got 0.126"),
-        ({"rel_l2": 0.079}, "rel_l2 must be at least 0.08, got 0.079: too close to FP32"),
-        ({"rel_l2": math.nan}, "rel_l2 must be at most 0.125, got nan"),
-        ({"rel_l2": math.inf}, "rel_l2 must be at most 0.125, got inf"),
-        ({"worst_head_rel_l2": 0.19}, "rel_l2 of head 3 must be at most 0.18, got 0.19"),
-        ({"worst_head_rel_l2": 0.01}, "rel_l2 of head 3 must be at least 0.072, got 0.01"),
-        ({"nonfinite_count": 2}, "elements must be finite, got 2 that are not"),
+        ({"rel_l2": 0.126}, "rel_l2", 0.125, False),
+        ({"rel_l2": 0.079}, "rel_l2", 0.08, True),
+        ({"rel_l2": math.nan}, "rel_l2", 0.125, False),
+        ({"rel_l2": math.inf}, "rel_l2", 0.125, False),
+        ({"worst_head_rel_l2": 0.19}, "rel_l2 of head 3", 0.18, False),
+        ({"worst_head_rel_l2": 0.01}, "rel_l2 of head 3", 0.072, True),
+        ({"nonfinite_count": 2}, "NaN and infinite elements", 0, False),
     ],
 )
-def test_each_bound_is_missed_with_its_own_line(changes: dict[str, float], line: str) -> None:
+def test_each_missed_bound_is_a_failure_of_its_own(
+    changes: dict[str, float], quantity: str, bound: float, below: bool
+) -> None:
     found = verdict(replace(CLEAN, **changes))  # type: ignore[arg-type]  # a field each
     assert found.passed is False
-    (told,) = failures([found])
-    assert told.startswith(f"attention (recipe arm against fp32): {line}")
+    (failure,) = found.failures
+    assert (failure.quantity, failure.below) == (quantity, below)
+    assert failure.bound == pytest.approx(bound)
+    (actual,) = changes.values()
+    assert failure.actual == pytest.approx(actual, nan_ok=True)
+
+
+def test_a_failure_is_one_line_with_its_tensor_and_arm() -> None:
+    found = verdict(replace(CLEAN, rel_l2=0.079, worst_head_rel_l2=0.19))
+    assert failures([found]) == [
+        "attention (recipe arm against fp32): rel_l2 must be at least 0.08, got 0.079: "
+        "too close to FP32 for the requested precision",
+        "attention (recipe arm against fp32): rel_l2 of head 3 must be at most 0.18, got 0.19",
+    ]
 
 
 def test_a_bf16_result_where_fp8_was_asked_misses_the_lower_bound() -> None:
@@ -138,9 +153,9 @@ def test_calibrated_decides_nothing_against_bf16_but_that_values_are_finite() ->
 
 
 def test_calibrated_without_a_prediction_is_refused() -> None:
-    with pytest.raises(ValueError, match="must have a prediction, got none"):
+    with pytest.raises(ValueError, match="needs a prediction"):
         verdict(prediction=None)
-    with pytest.raises(ValueError, match=r"one that is predicted \(attention\), got dx"):
+    with pytest.raises(ValueError, match="no prediction for dx"):
         judge(
             CalibratedTolerance(),
             arm=RECIPE_ARM,
@@ -164,9 +179,7 @@ def test_seed_decides_elements_of_the_recipe_against_bf16_alone() -> None:
     assert seed_verdict(CLEAN, RECIPE_ARM, BF16_REFERENCE).passed is True
     missed = seed_verdict(some, RECIPE_ARM, BF16_REFERENCE)
     assert missed.passed is False
-    assert missed.failures == (
-        "share outside |x - bf16| <= 0.5 + 0.05 |bf16| must be at most 0, got 1e-06",
-    )
+    assert [failure.actual for failure in missed.failures] == [1e-6]
     assert seed_verdict(some, RECIPE_ARM, BF16_REFERENCE, max_outside_share=1e-5).passed is True
     assert seed_verdict(some, RECIPE_ARM, FP32_REFERENCE).passed is None
     assert seed_verdict(some, BF16_ARM, FP32_REFERENCE).passed is None
@@ -197,7 +210,7 @@ def test_a_tensor_whose_reference_is_zero_cannot_be_gated(
     )
     found = verdict(nothing, prediction=expecting(Expected(predicted)))
     assert (found.passed, found.failures) == (None, ())
-    assert found.gate == "cannot be gated: the FP32 reference is all zero"
+    assert found.gate == NO_REFERENCE
 
 
 def expecting(own: Expected) -> Prediction:

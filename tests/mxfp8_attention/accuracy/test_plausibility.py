@@ -1,21 +1,25 @@
-"""Plausible: all that ships, and no prediction of a path with a fault planted in it."""
+"""Every shipped prediction is plausible, and none of a path with a planted fault."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
-import torch
 
 from conf import schema
 from conf.schema import Bf16Recipe, MxFp8Recipe, Recipe
-from mxfp8_attention.accuracy.plausibility import implausible
+from mxfp8_attention.accuracy.plausibility import (
+    LINEAR_BAND,
+    PATH_BAND,
+    Implausibility,
+    check_plausibility,
+)
 from mxfp8_attention.accuracy.prediction import Expected, Prediction, TensorPrediction, predict
-from mxfp8_attention.accuracy.store import entries
-from mxfp8_attention.emulation import linear as emulation_linear
-from mxfp8_attention.emulation.rounding import to_bf16
+from mxfp8_attention.accuracy.store import load_predictions
+from tests.mxfp8_attention.mutants import plant_no_quantizer, plant_zeroed_dx
 from tools.calibrate import shipped_shapes
 
 BF16_REL_L2 = 0.02
@@ -23,9 +27,9 @@ UNSTORED = replace(shipped_shapes()["tiny"], seq_len=256)
 
 
 def test_everything_stored_is_plausible() -> None:
-    for key, prediction in entries():
+    for key, prediction in load_predictions():
         recipe = recipe_of(key["recipe"])
-        assert implausible(prediction, recipe, BF16_REL_L2) == [], key
+        assert check_plausibility(prediction, recipe, BF16_REL_L2) == [], key
 
 
 def recipe_of(plain: dict[str, Any]) -> Recipe:
@@ -44,7 +48,7 @@ def recipe_of(plain: dict[str, Any]) -> Recipe:
 
 @pytest.mark.parametrize("recipe", [Bf16Recipe(), MxFp8Recipe(), MxFp8Recipe(fp8_dpa=False)])
 def test_an_honest_prediction_of_another_shape_is_plausible(recipe: Recipe) -> None:
-    assert implausible(predict(UNSTORED, recipe, "cpu", [1]), recipe, BF16_REL_L2) == []
+    assert check_plausibility(predict(UNSTORED, recipe, "cpu", [1]), recipe, BF16_REL_L2) == []
 
 
 def test_fp8_attention_that_is_nearly_one_hot_is_plausible() -> None:
@@ -52,52 +56,44 @@ def test_fp8_attention_that_is_nearly_one_hot_is_plausible() -> None:
     peaked = replace(UNSTORED, init_std=0.25)
     prediction = predict(peaked, MxFp8Recipe(), "cpu", [1])
     assert prediction.stages["dq"].recipe.rel_l2 > 0.25
-    assert implausible(prediction, MxFp8Recipe(), BF16_REL_L2) == []
+    assert check_plausibility(prediction, MxFp8Recipe(), BF16_REL_L2) == []
 
 
-def test_a_zeroed_input_gradient_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    plant_zeroed_dx(monkeypatch)
-    found = implausible(predict(UNSTORED, MxFp8Recipe(), "cpu", [1]), MxFp8Recipe(), BF16_REL_L2)
-    line = (
-        "the prediction itself is implausible: stage dattention predicted 1, expected 0.01 to 0.1"
+def implausible_after(plant: Callable[[pytest.MonkeyPatch], None], stage: str) -> Implausibility:
+    """The finding for one stage of a prediction that a planted fault has spoiled."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        plant(monkeypatch)
+        prediction = predict(UNSTORED, MxFp8Recipe(), "cpu", [1])
+    found = check_plausibility(prediction, MxFp8Recipe(), BF16_REL_L2)
+    return next(
+        one for one in found if (one.tensor, one.arm, one.stage) == (stage, "recipe", True)
     )
-    assert line in found
 
 
-def test_a_quantizer_that_does_nothing_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    plant_no_quantizer(monkeypatch)
-    found = implausible(predict(UNSTORED, MxFp8Recipe(), "cpu", [1]), MxFp8Recipe(), BF16_REL_L2)
-    assert any("stage qkv predicted 0.0016" in line for line in found)
+def test_a_zeroed_input_gradient_is_implausible() -> None:
+    found = implausible_after(plant_zeroed_dx, "dattention")
+    assert (found.predicted, found.band) == (1, LINEAR_BAND)
 
 
-def plant_zeroed_dx(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every linear layer of the emulation returns zeros for its input's gradient."""
-    honest = emulation_linear._Linear.backward
-
-    def faulty(ctx: Any, dy: torch.Tensor) -> tuple[torch.Tensor | None, ...]:  # noqa: ANN401
-        dx, *others = honest(ctx, dy)
-        assert dx is not None
-        return (torch.zeros_like(dx), *others)
-
-    monkeypatch.setattr(emulation_linear._Linear, "backward", staticmethod(faulty))
-
-
-def plant_no_quantizer(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every linear layer of the emulation leaves its operands in bf16."""
-    for rounding in ("mx_row", "mx_col"):
-        monkeypatch.setattr(emulation_linear, rounding, lambda *_: to_bf16)
+def test_a_quantizer_that_does_nothing_is_implausible() -> None:
+    assert implausible_after(plant_no_quantizer, "qkv").predicted == pytest.approx(0.0016, rel=0.1)
 
 
 @pytest.mark.parametrize("rel_l2", [0.9, math.inf, math.nan])
-def test_an_end_to_end_error_of_a_tensor_that_is_lost_is_not(rel_l2: float) -> None:
+def test_an_error_of_the_whole_path_from_90_percent_on_is_implausible(rel_l2: float) -> None:
     row = TensorPrediction(Expected(rel_l2), Expected(0.002), Expected(rel_l2))
-    found = implausible(Prediction({"out": row}, {}, [1], "", "cpu"), MxFp8Recipe(), BF16_REL_L2)
-    assert found == [
-        f"the prediction itself is implausible: out predicted {rel_l2:.3g}, expected 0 to 0.9"
-    ]
+    prediction = Prediction({"out": row}, {}, [1], "", "cpu")
+    (found,) = check_plausibility(prediction, MxFp8Recipe(), BF16_REL_L2)
+    assert (found.tensor, found.arm, found.stage, found.band) == (
+        "out",
+        "recipe",
+        False,
+        PATH_BAND,
+    )
+    assert "out predicted" in str(found)
 
 
-def test_nothing_is_said_of_a_tensor_that_is_zero_in_fp32() -> None:
+def test_a_tensor_that_is_zero_in_fp32_is_not_checked() -> None:
     row = TensorPrediction(Expected(math.inf), Expected(math.inf), Expected(0.0))
     prediction = Prediction({"out": row}, {}, [1], "", "cpu")
-    assert implausible(prediction, MxFp8Recipe(), BF16_REL_L2) == []
+    assert check_plausibility(prediction, MxFp8Recipe(), BF16_REL_L2) == []

@@ -26,7 +26,7 @@ from mxfp8_attention.accuracy.prediction import (
     predict_recipes,
 )
 from mxfp8_attention.accuracy.stages import stage_errors, staged_step
-from mxfp8_attention.accuracy.store import stored
+from mxfp8_attention.accuracy.store import load_prediction
 from mxfp8_attention.case import make_case
 from mxfp8_attention.emulation.layer import EmulatedPath
 from mxfp8_attention.reference import ReferencePath
@@ -84,7 +84,7 @@ def test_one_tensor_rounded_twice_errs_by_the_formula_of_gaussian_data() -> None
 )
 @pytest.mark.parametrize("projection", Projection)
 def test_the_tiny_shape_ships_with_its_predictions(recipe: Recipe, projection: Projection) -> None:
-    found = stored(replace(TINY, projection=projection), recipe)
+    found = load_prediction(replace(TINY, projection=projection), recipe)
     assert found is not None
     assert found.source == "stored"
     assert TINY.seed not in found.seeds
@@ -92,7 +92,7 @@ def test_the_tiny_shape_ships_with_its_predictions(recipe: Recipe, projection: P
 
 def missed(shape: Shape, seed: int) -> list[str]:
     """What a sound emulated arm misses of the shipped prediction's gates."""
-    prediction = stored(shape, MxFp8Recipe())
+    prediction = load_prediction(shape, MxFp8Recipe())
     case = make_case(shape, "cpu", seed=seed)
     reference = ReferencePath(case).step()
     path = EmulatedPath(MxFp8Recipe(), case)

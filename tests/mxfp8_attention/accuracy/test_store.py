@@ -1,4 +1,4 @@
-"""What a stored prediction holds for, and that a file gives back what was put in."""
+"""Predictions are stored by everything that changes a number, and read back unchanged."""
 
 from __future__ import annotations
 
@@ -9,14 +9,19 @@ import pytest
 
 from conf.choices import AttnMask, Fp8Format, Projection, RopeKernel, RopeTable, Weights
 from conf.schema import Bf16Recipe, Fp8CurrentRecipe, Fp8DelayedRecipe, MxFp8Recipe, Recipe, Shape
-from mxfp8_attention.accuracy import store as prediction_store
+from mxfp8_attention.accuracy import store
 from mxfp8_attention.accuracy.prediction import (
     Expected,
     Prediction,
     StagePrediction,
     TensorPrediction,
 )
-from mxfp8_attention.accuracy.store import entries, key, save, stored
+from mxfp8_attention.accuracy.store import (
+    load_prediction,
+    load_predictions,
+    prediction_key,
+    save_predictions,
+)
 from tests.shapes import tiny
 
 WITH_HEADS = Expected(0.0698, 0.0123, 0.0731, 0.0301)
@@ -37,8 +42,8 @@ PREDICTION = Prediction(
     "shape",
     [tiny(name="other"), tiny(seed=7), tiny(rope_kernel=RopeKernel.eager), tiny(init_std=1 / 16)],
 )
-def test_name_seed_and_kernel_have_no_part_in_it(shape: Shape) -> None:
-    assert key(shape, MxFp8Recipe()) == key(tiny(), MxFp8Recipe())
+def test_name_seed_and_kernel_are_no_part_of_the_key(shape: Shape) -> None:
+    assert prediction_key(shape, MxFp8Recipe()) == prediction_key(tiny(), MxFp8Recipe())
 
 
 @pytest.mark.parametrize(
@@ -54,14 +59,18 @@ def test_name_seed_and_kernel_have_no_part_in_it(shape: Shape) -> None:
         tiny(rope_table=RopeTable.yarn),
     ],
 )
-def test_whatever_changes_a_number_is_part_of_it(shape: Shape) -> None:
-    assert key(shape, MxFp8Recipe()) != key(tiny(), MxFp8Recipe())
+def test_everything_that_changes_a_number_is_part_of_the_key(shape: Shape) -> None:
+    assert prediction_key(shape, MxFp8Recipe()) != prediction_key(tiny(), MxFp8Recipe())
 
 
 def test_yarns_parameters_count_where_yarn_is_used() -> None:
-    assert key(tiny(yarn_factor=2.0), MxFp8Recipe()) == key(tiny(), MxFp8Recipe())
+    assert prediction_key(tiny(yarn_factor=2.0), MxFp8Recipe()) == prediction_key(
+        tiny(), MxFp8Recipe()
+    )
     yarn = {"rope_table": RopeTable.yarn}
-    assert key(tiny(**yarn, yarn_factor=2.0), MxFp8Recipe()) != key(tiny(**yarn), MxFp8Recipe())
+    assert prediction_key(tiny(**yarn, yarn_factor=2.0), MxFp8Recipe()) != prediction_key(
+        tiny(**yarn), MxFp8Recipe()
+    )
 
 
 @pytest.mark.parametrize(
@@ -74,7 +83,7 @@ def test_yarns_parameters_count_where_yarn_is_used() -> None:
     ],
 )
 def test_recipes_with_the_same_numbers_share_a_prediction(recipe: Recipe, twin: Recipe) -> None:
-    assert key(tiny(), recipe) == key(tiny(), twin)
+    assert prediction_key(tiny(), recipe) == prediction_key(tiny(), twin)
 
 
 @pytest.mark.parametrize(
@@ -89,13 +98,15 @@ def test_recipes_with_the_same_numbers_share_a_prediction(recipe: Recipe, twin: 
 )
 def test_recipes_with_other_numbers_do_not(recipe: Recipe) -> None:
     others = [MxFp8Recipe(), Fp8CurrentRecipe()]
-    assert key(tiny(), recipe) not in [key(tiny(), other) for other in others]
+    assert prediction_key(tiny(), recipe) not in [
+        prediction_key(tiny(), other) for other in others
+    ]
 
 
-def test_a_file_gives_back_what_was_put_in(tmp_path: Path) -> None:
-    store = tmp_path / "predictions.json"
-    save([(tiny(), MxFp8Recipe(), PREDICTION)], store)
-    found = stored(tiny(), MxFp8Recipe(), store)
+def test_a_saved_prediction_is_loaded_unchanged(tmp_path: Path) -> None:
+    path = tmp_path / "predictions.json"
+    save_predictions([(tiny(), MxFp8Recipe(), PREDICTION)], path)
+    found = load_prediction(tiny(), MxFp8Recipe(), path)
     assert found is not None
     assert found.source == "stored"
     assert (found.tensors, found.stages, found.seeds) == (
@@ -103,41 +114,43 @@ def test_a_file_gives_back_what_was_put_in(tmp_path: Path) -> None:
         PREDICTION.stages,
         PREDICTION.seeds,
     )
-    assert stored(tiny(), Bf16Recipe(), store) is None
-    assert stored(tiny(), MxFp8Recipe(), tmp_path / "missing.json") is None
+    assert load_prediction(tiny(), Bf16Recipe(), path) is None
+    assert load_prediction(tiny(), MxFp8Recipe(), tmp_path / "missing.json") is None
 
 
 def test_saving_replaces_the_same_key_and_keeps_the_others(tmp_path: Path) -> None:
-    store = tmp_path / "predictions.json"
-    save([(tiny(), MxFp8Recipe(), PREDICTION), (tiny(), Bf16Recipe(), PREDICTION)], store)
+    path = tmp_path / "predictions.json"
+    save_predictions(
+        [(tiny(), MxFp8Recipe(), PREDICTION), (tiny(), Bf16Recipe(), PREDICTION)], path
+    )
     changed = Prediction({}, {}, [1], "predicted on the node", "cuda")
-    save([(tiny(seed=9), MxFp8Recipe(), changed)], store)
-    found = {found["recipe"]["name"]: prediction for found, prediction in entries(store)}
+    save_predictions([(tiny(seed=9), MxFp8Recipe(), changed)], path)
+    found = {found["recipe"]["name"]: prediction for found, prediction in load_predictions(path)}
     assert (found["mxfp8"].device, found["bf16"].device) == ("cuda", "cpu")
 
 
-def test_the_order_of_saving_does_not_show(tmp_path: Path) -> None:
+def test_the_order_of_saving_has_no_effect(tmp_path: Path) -> None:
     rows = [(tiny(), MxFp8Recipe(), PREDICTION), (tiny(), Bf16Recipe(), PREDICTION)]
     one, other = tmp_path / "one.json", tmp_path / "other.json"
-    save(rows, one)
-    save(rows[::-1], other)
+    save_predictions(rows, one)
+    save_predictions(rows[::-1], other)
     assert one.read_text() == other.read_text()
 
 
 def test_predictions_of_another_emulation_are_not_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = tmp_path / "predictions.json"
-    save([(tiny(), MxFp8Recipe(), PREDICTION)], store)
-    monkeypatch.setattr(prediction_store, "EMULATION_VERSION", 10**6)
-    prediction_store._entries.cache_clear()
-    assert stored(tiny(), MxFp8Recipe(), store) is None
+    path = tmp_path / "predictions.json"
+    save_predictions([(tiny(), MxFp8Recipe(), PREDICTION)], path)
+    monkeypatch.setattr(store, "EMULATION_VERSION", 10**6)
+    store._load.cache_clear()
+    assert load_prediction(tiny(), MxFp8Recipe(), path) is None
 
 
 def test_the_shipped_file_is_in_the_form_that_saving_gives_it(tmp_path: Path) -> None:
-    shipped = prediction_store.STORE.read_text()
-    assert json.loads(shipped)["emulation_version"] == prediction_store.EMULATION_VERSION
+    shipped = store.STORE.read_text()
+    assert json.loads(shipped)["emulation_version"] == store.EMULATION_VERSION
     copy = tmp_path / "predictions.json"
     copy.write_text(shipped)
-    save([], copy)
+    save_predictions([], copy)
     assert copy.read_text() == shipped
