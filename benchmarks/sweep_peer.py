@@ -11,7 +11,7 @@ from pathlib import Path
 import hydra
 from omegaconf import DictConfig
 
-from hydra_plugins.mxfp8_launcher._configs import register
+from hydra_plugins.mxfp8_launcher._schemas import register
 
 CONF = Path(__file__).resolve().parents[1] / "conf"
 

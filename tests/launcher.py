@@ -10,9 +10,12 @@ from pathlib import Path
 import pytest
 
 import launch
+from jobs.errors import JobError
 from jobs.record import Record, read_record
 from jobs.sweeps.ledger import Ledger, sweeps
+from jobs.text import plain_text, shorten
 
+EXECUTE = launch.execute
 # What shows something, or asks for no place: gets no folders added.
 _WITHOUT_PLACES = {"-sc", "--shell-completion", "--version", "--hydra-help"}
 
@@ -24,6 +27,16 @@ class Result:
     code: int
     out: str
     err: str
+    error: JobError | None = None
+
+    def refused(self) -> JobError:
+        """The error of a command that printed nothing but its lines."""
+        assert (self.code, self.out) == (2, ""), (self.code, self.out, self.err)
+        assert self.error is not None
+        assert self.err.splitlines() == [
+            f"launch.py: {line}" for line in shorten(plain_text(str(self.error))).splitlines()
+        ]
+        return self.error
 
     def refusal(self) -> str:
         """The one line of a refused command; anything else fails the test."""
@@ -47,6 +60,7 @@ class Launcher:
         self.results_dir = folder / "results"
         self._monkeypatch = monkeypatch
         self._capsys = capsys
+        self._error: JobError | None = None
         self.home.mkdir()
         self.cwd.mkdir()
         for name in list(os.environ):
@@ -66,6 +80,8 @@ class Launcher:
                 if not any(word.startswith(f"{key}=") for word in words):
                     given.append(f"{key}={folder}")
         self._capsys.readouterr()
+        self._monkeypatch.setattr(launch, "execute", self._execute)
+        self._error = None
         handlers = logging.root.handlers[:]
         try:
             code = launch.main(given)
@@ -74,7 +90,18 @@ class Launcher:
         finally:
             logging.root.handlers[:] = handlers  # --info adds one, for this test's stdout
         captured = self._capsys.readouterr()
-        return Result(code, captured.out, captured.err)
+        return Result(code, captured.out, captured.err, self._error)
+
+    def error(self, *words: str) -> JobError:
+        """The error of a command that is refused with nothing printed but its lines."""
+        return self(*words).refused()
+
+    def _execute(self, words: list[str]) -> int:
+        try:
+            return EXECUTE(words)
+        except JobError as error:
+            self._error = error
+            raise
 
     def complete(self, line: str) -> list[str]:
         """What the shell would offer for a line with the cursor at its end."""

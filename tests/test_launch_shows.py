@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from omegaconf import OmegaConf
 
-from launch import VERBS
+from jobs.verbs.table import VERBS
 from tests.launcher import Launcher
 
 ROOT = Path(__file__).parents[1]

@@ -1,6 +1,6 @@
-"""Groups and their choices, asked from Hydra's sources.
+"""Groups and their choices.
 
-`ConfigLoader.get_group_options` copies every registered schema first, 30 ms a question.
+`ConfigLoader.get_group_options` copies every registered schema first, which takes 30 ms a call.
 """
 
 from __future__ import annotations
@@ -10,17 +10,17 @@ from hydra.core.object_type import ObjectType
 
 
 def groups(loader: ConfigLoader) -> list[str]:
-    """The groups that a command line may choose from, Hydra's own left out."""
+    """Return the names of all groups except Hydra's own."""
     return sorted(_list(loader, "", ObjectType.GROUP) - {"hydra"})
 
 
 def choices(loader: ConfigLoader, group: str) -> list[str]:
-    """The choices of a group, in order; none where there is no such group."""
+    """Return the choices of a group; none if it does not exist."""
     return sorted(_list(loader, group, ObjectType.CONFIG))
 
 
 def is_group(loader: ConfigLoader, key: str) -> bool:
-    """Whether a key of the command line names a group."""
+    """Return True if a key of the command line names a group."""
     return "." not in key and any(source.is_group(key) for source in loader.get_sources())
 
 

@@ -1,7 +1,7 @@
-"""Tab completion: what the shell says is being typed, without what Hydra does not know.
+"""Tab completion.
 
-Hydra completes keys and choices. The verb, the ids after it and the path of the program are taken
-out of the line first; verbs and flags are suggested here.
+Hydra completes keys and choices. The program, the verb and the ids are removed from the line
+first, because Hydra does not know them; verbs and flags are suggested here.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from enum import Enum
 
 from conf import choices
-from jobs.errors import UsageError
+from jobs.errors import InvalidValue, UsageError
 from jobs.sweeps.ids import looks_like_target
 from jobs.text import parse_int
-from jobs.verbs.command_line import DEFAULT_VERB, key_of
 from jobs.verbs.flags import FLAGS, take_flag
+from jobs.verbs.overrides import Override
+from jobs.verbs.table import DEFAULT_VERB, VERBS
 
 FLAG_NAMES = ("-sc", "--shell-completion")
 SHELLS = ("bash", "fish", "zsh")
@@ -28,13 +29,13 @@ _PROGRAM = re.compile(r"\s*(?:\S*python[\d.]*\s+)?\S+")
 
 @dataclass(frozen=True)
 class Completion:
-    """What is asked of completion.
+    """A shell's request for completion.
 
     Attributes:
-        verb: Whose configuration completes the line.
-        words: What goes to Hydra, none where the suggestions are all.
+        verb: Verb whose configuration completes the line.
+        words: Words for Hydra; none if the suggestions are the whole answer.
         variables: The shell's variables as Hydra should see them.
-        suggestions: Verbs or flags that the word may become.
+        suggestions: Verbs or flags that the current word may become.
     """
 
     verb: str
@@ -42,84 +43,60 @@ class Completion:
     variables: dict[str, str]
     suggestions: tuple[str, ...]
 
-
-def completion(
-    words: Sequence[str], environment: Mapping[str, str], verbs: Mapping[str, bool]
-) -> Completion:
-    """Reads a call of the shell's completion, or of its installation.
-
-    Args:
-        words: `sys.argv` without the program.
-        environment: The variables, COMP_LINE and COMP_POINT among them.
-        verbs: Every verb, and whether it takes ids.
-
-    Returns:
-        The question, as Hydra can answer it.
-
-    Raises:
-        UsageError: No action and shell, or an unknown one.
-    """
-    actions = [word for word in words if word not in FLAG_NAMES and word not in verbs]
-    known = {f"{action}={shell}" for action in _ACTIONS for shell in SHELLS}
-    if len(actions) != 1 or actions[0] not in known:
-        got = " ".join(actions) or "nothing"
-        raise UsageError(
-            f"-sc must be given install, uninstall or query=SHELL with one of "
-            f"{', '.join(SHELLS)}, got {got}"
+    @classmethod
+    def parse(cls, words: Sequence[str], environment: Mapping[str, str]) -> Completion:
+        """Read the request: `words` as for a command, COMP_LINE and COMP_POINT of the shell."""
+        action = _action(words)
+        line = environment.get("COMP_LINE", "")
+        before = line[: parse_int(environment.get("COMP_POINT", ""))]
+        rest = before[program.end() :] if (program := _PROGRAM.match(before)) else ""
+        typed = rest.split()
+        partial = typed.pop() if typed and not rest[-1].isspace() else ""
+        named = bool(typed) and typed[0] in VERBS
+        verb = typed.pop(0) if named else DEFAULT_VERB
+        suggestions: tuple[str, ...] = ()
+        if partial.startswith("-"):
+            suggestions = tuple(flag.name for flag in FLAGS if flag.name.startswith(partial))
+        elif not named and not typed and "=" not in partial and action.startswith("query"):
+            suggestions = tuple(name for name in VERBS if name.startswith(partial))
+        elif named and VERBS[verb].takes_ids and "latest".startswith(partial):
+            suggestions = ("latest",)
+        flags, overrides = _flags_and_overrides(typed)
+        hydra_line = " ".join(("python launch.py", *overrides, partial))
+        return cls(
+            verb=verb,
+            words=() if partial.startswith("-") else (*flags, "--shell-completion", action),
+            variables={"COMP_LINE": hydra_line, "COMP_POINT": str(len(hydra_line))},
+            suggestions=suggestions,
         )
-    line = environment.get("COMP_LINE", "")
-    point = environment.get("COMP_POINT", "")
-    before = line[: parse_int(point)]
-    rest = before[program.end() :] if (program := _PROGRAM.match(before)) else ""
-    typed = rest.split()
-    partial = typed.pop() if typed and not rest[-1].isspace() else ""
-    named = bool(typed) and typed[0] in verbs
-    verb = typed.pop(0) if named else DEFAULT_VERB
-    first = not named and not typed
-    flags, overrides = _apart(typed)
-    suggestions: tuple[str, ...] = ()
-    if partial.startswith("-"):
-        suggestions = tuple(flag.name for flag in FLAGS if flag.name.startswith(partial))
-    elif first and "=" not in partial and actions[0].startswith("query"):
-        suggestions = tuple(name for name in verbs if name.startswith(partial))
-    elif named and verbs[verb] and "latest".startswith(partial):
-        suggestions = ("latest",)
-    seen = " ".join(("python launch.py", *overrides, partial))
-    return Completion(
-        verb=verb,
-        words=() if partial.startswith("-") else (*flags, "--shell-completion", actions[0]),
-        variables={"COMP_LINE": seen, "COMP_POINT": str(len(seen))},
-        suggestions=suggestions,
-    )
 
 
-def _apart(typed: Sequence[str]) -> tuple[list[str], list[str]]:
-    """What was typed so far: flags that change what is offered, and overrides; no ids."""
+def _action(words: Sequence[str]) -> str:
+    actions = [word for word in words if word not in FLAG_NAMES and word not in VERBS]
+    known = [f"{action}={shell}" for action in _ACTIONS for shell in SHELLS]
+    if len(actions) != 1 or actions[0] not in known:
+        raise InvalidValue("-sc", f"be one of {', '.join(known)}", " ".join(actions))
+    return actions[0]
+
+
+def _flags_and_overrides(typed: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return the flags that change what is offered and the overrides, without the ids."""
     flags: list[str] = []
     overrides: list[str] = []
     rest = list(typed)
     while rest:
         word = rest.pop(0)
-        if word.startswith("-"):
-            with contextlib.suppress(UsageError):  # a wrong flag is told when the line is run
+        with contextlib.suppress(UsageError):  # reported when the line is run
+            if word.startswith("-"):
                 taken = take_flag(word, rest)[1]
                 flags += [taken] if taken.startswith("--config-dir=") else []
-        elif not looks_like_target(word):
-            with contextlib.suppress(UsageError):  # Hydra asserts that there is a key
-                key_of(word)
-                overrides.append(word)
+            elif not looks_like_target(word):
+                overrides.append(Override.parse(word).word)
     return flags, overrides
 
 
 def spell_choices(offered: str) -> str:
-    """Offers every name of an enum where Hydra offers its present value, as Python prints it.
-
-    Args:
-        offered: Hydra's suggestions, `backend=Backend.emulated` among them.
-
-    Returns:
-        The same with `backend=te` and `backend=emulated` in its place.
-    """
+    """Replace `backend=Backend.te`, Hydra's only suggestion for an enum, by one line a choice."""
     return _ENUM_VALUE.sub(_each_name, offered)
 
 
@@ -131,13 +108,8 @@ def _each_name(match: re.Match[str]) -> str:
 
 
 def without_groups(offered: str, groups: Sequence[str]) -> str:
-    """Suggestions without those that choose of a group which the verb does not take.
-
-    Args:
-        offered: Hydra's suggestions: it knows every group of the configuration's folder.
-        groups: Names like `gpu`.
-    """
+    """Remove suggestions of groups: Hydra offers every group, the verb may not take it."""
     if not groups:
         return offered
-    named = "|".join(re.escape(group) for group in groups)
-    return re.sub(rf"(?<!\S)(?:{named})=\S*[ \t]*", "", offered)
+    names = "|".join(re.escape(group) for group in groups)
+    return re.sub(rf"(?<!\S)(?:{names})=\S*[ \t]*", "", offered)

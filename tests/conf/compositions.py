@@ -9,8 +9,8 @@ from typing import Any
 
 from hydra import compose, initialize_config_dir
 
-from hydra_plugins.mxfp8_launcher._composition import typed
-from hydra_plugins.mxfp8_launcher._configs import register
+from hydra_plugins.mxfp8_launcher._schemas import register
+from hydra_plugins.mxfp8_launcher._typed import typed
 
 CONF = Path(__file__).parents[2] / "conf"
 POINT_VERBS = ("run", "plan", "sweep", "doctor")
