@@ -1,1 +1,1 @@
-"""What runs on the node: environment, capability, validation, benchmark, record."""
+"""The child process on the node: environment, capability, validation, benchmark, record."""

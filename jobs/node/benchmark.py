@@ -1,12 +1,13 @@
-"""Times fprop and bprop of both arms in one process, block by block, and judges the samples.
+"""Takes the samples of a benchmark: fprop and bprop of both arms in one process, block by block.
 
-Arms alternate A-B-B-A, so that a drift of clocks or temperature falls on both. Each iteration
-computes anew: a fused backward runs once over one graph. What ran throttled is kept, marked,
-and left out of every figure that is compared.
+Arms alternate A-B-B-A, so that a drift of clocks or temperature affects both. Each iteration
+computes anew: a fused backward runs once over one graph. Throttled blocks are kept and marked, and
+left out of every figure that is compared.
 """
 
 from __future__ import annotations
 
+import statistics
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -16,38 +17,38 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from conf.choices import Order, Statistic
+from conf.choices import Order
 from conf.schema import Benchmark
+from jobs.node.arm import BASELINE, RECIPE
 from jobs.node.clock import Clock
-from jobs.node.statistics import MIN_BLOCKS, Interval, is_stable, ratio_interval, time_interval
-from jobs.record import Speedup, Timing
 from jobs.text import pluralize
 
-RECIPE, BASELINE = "recipe", "bf16"
+# Fewer blocks cannot be resampled by block, and the time budget never cuts below them.
+MIN_BLOCKS = 5
 
 
 class Steppable(Protocol):
-    """What is timed: `mxfp8_attention.layer.Path`, or a captured graph of one."""
+    """What can be timed: an `AttentionPath`, a captured graph of one, or a stage."""
 
     def zero_grad(self) -> None:
-        """Forgets the last iteration's gradients."""
+        """Clear the gradients of the last iteration."""
 
     def fprop(self) -> Any:  # noqa: ANN401 - whatever its own bprop takes
-        """One forward pass."""
+        """Run one forward pass."""
 
     def bprop(self, out_SBC: Any, /) -> None:  # noqa: ANN401 - likewise
-        """One backward pass over a fresh graph."""
+        """Run one backward pass over a fresh graph."""
 
 
 @dataclass(frozen=True)
 class Block:
-    """Iterations of one arm that ran one after another.
+    """Consecutive iterations of one arm.
 
     Attributes:
         arm: recipe or bf16.
-        fprop_ms: One time an iteration.
-        bprop_ms: One time an iteration.
-        throttled: Whether the GPU ran below what it can during this block.
+        fprop_ms: One time per iteration.
+        bprop_ms: One time per iteration.
+        throttled: True if the GPU was throttled during this block.
     """
 
     arm: str
@@ -57,13 +58,13 @@ class Block:
 
 
 @dataclass
-class Collection:
-    """Everything that was measured.
+class Samples:
+    """All samples of a benchmark.
 
     Attributes:
         blocks: In the order in which they ran.
         warmup_iterations: Iterations of each arm before the first block.
-        stable: Whether warming up ended because the times were stable.
+        stable: True if the times were stable at the end of the warm-up.
         planned_blocks: Blocks of each arm that the method asks for.
     """
 
@@ -72,169 +73,115 @@ class Collection:
     stable: bool = False
     planned_blocks: int = 0
 
-    def samples_BI(self, arm: str, direction: str, *, clean_only: bool = False) -> Tensor:
-        """An arm's times, blocks x iterations, in float64 milliseconds.
+    def of_arm(self, arm: str) -> list[Block]:
+        """Return the blocks of one arm."""
+        return [block for block in self.blocks if block.arm == arm]
+
+    def ms_BI(self, arm: str, direction: str, *, clean_only: bool = False) -> Tensor:
+        """Return an arm's times, blocks x iterations, in float64 milliseconds.
 
         Args:
             arm: recipe or bf16.
             direction: fprop or bprop.
-            clean_only: Leave throttled blocks out, and with an interleaved order their partners.
-
-        Returns:
-            The times; empty where every block was throttled.
+            clean_only: Leave out throttled blocks, and their partners in the other arm.
         """
-        dropped = self._dropped() if clean_only else set()
-        mine = [block for block in self.blocks if block.arm == arm]
-        rows = [getattr(b, f"{direction}_ms") for i, b in enumerate(mine) if i not in dropped]
+        dropped: set[int] = set()
+        if clean_only:
+            for name in (RECIPE, BASELINE):
+                dropped |= {i for i, block in enumerate(self.of_arm(name)) if block.throttled}
+        rows = [
+            getattr(block, f"{direction}_ms")
+            for i, block in enumerate(self.of_arm(arm))
+            if i not in dropped
+        ]
         return torch.tensor(rows, dtype=torch.float64)
 
     def throttled(self, arm: str) -> list[bool]:
-        """Whether each sample of an arm was taken in a throttled block."""
-        mine = [block for block in self.blocks if block.arm == arm]
-        return [block.throttled for block in mine for _ in block.fprop_ms]
+        """Return, for each sample of an arm, True if its block was throttled."""
+        return [block.throttled for block in self.of_arm(arm) for _ in block.fprop_ms]
 
     @property
     def throttled_blocks(self) -> int:
-        """How many blocks ran throttled."""
+        """Number of throttled blocks."""
         return sum(block.throttled for block in self.blocks)
 
-    def _dropped(self) -> set[int]:
-        arms = {arm: [b for b in self.blocks if b.arm == arm] for arm in (RECIPE, BASELINE)}
-        return {i for blocks in arms.values() for i, b in enumerate(blocks) if b.throttled}
 
-
-def collect(
+def take_samples(
     arms: Mapping[str, Steppable],
     method: Benchmark,
     clock: Clock,
-    watch: Callable[[], bool],
+    is_throttled: Callable[[], bool],
     *,
     progress: Callable[[str], None] = lambda line: None,
-) -> Collection:
-    """Warms up and takes every sample.
+) -> Samples:
+    """Warm up and take every sample.
 
     Args:
-        arms: The two arms by name.
-        method: How.
-        clock: Times calls.
-        watch: Whether the GPU is throttled at this moment; asked while a block runs.
-        progress: Told one line from time to time.
-
-    Returns:
-        The samples.
+        arms: Both arms by name.
+        method: Order, warm-up, blocks and budget.
+        clock: Measures calls.
+        is_throttled: Called while a block runs.
+        progress: Callback for progress lines.
     """
-    collection = Collection(planned_blocks=method.blocks)
-    started = time.monotonic()
-    interleaved = method.order is Order.interleaved
-    if interleaved:
-        _warm_up(arms, method, clock, collection)
-        progress(f"warmed up: {pluralize(collection.warmup_iterations, 'iteration')} of each arm")
-        for number in range(method.blocks):
-            if number >= MIN_BLOCKS and time.monotonic() - started > method.budget_s:
-                progress(f"stopped after {number} of {method.blocks} blocks: the budget is spent")
-                break
-            pair = (RECIPE, BASELINE) if number % 2 == 0 else (BASELINE, RECIPE)
-            for arm in pair:
-                collection.blocks.append(_block(arm, arms[arm], method, clock, watch))
-            if (number + 1) % max(1, method.blocks // 4) == 0:
-                progress(f"block {number + 1} of {method.blocks}")
-    else:
+    samples = Samples(planned_blocks=method.blocks)
+    start = time.monotonic()
+
+    def run_block(arm: str) -> None:
+        samples.blocks.append(_run_block(arm, arms[arm], method, clock, is_throttled))
+
+    if method.order is not Order.interleaved:
         for arm in (RECIPE, BASELINE):
-            _warm_up({arm: arms[arm]}, method, clock, collection)
+            _warm_up({arm: arms[arm]}, method, clock, samples)
             for _ in range(method.blocks):
-                collection.blocks.append(_block(arm, arms[arm], method, clock, watch))
+                run_block(arm)
             progress(f"{arm}: {pluralize(method.blocks, 'block')}")
-    return collection
+        return samples
+    _warm_up(arms, method, clock, samples)
+    progress(f"warmed up: {pluralize(samples.warmup_iterations, 'iteration')} of each arm")
+    for number in range(method.blocks):
+        if number >= MIN_BLOCKS and time.monotonic() - start > method.budget_s:
+            progress(f"stopped after {number} of {method.blocks} blocks: out of budget")
+            break
+        for arm in (RECIPE, BASELINE) if number % 2 == 0 else (BASELINE, RECIPE):
+            run_block(arm)
+        if (number + 1) % max(1, method.blocks // 4) == 0:
+            progress(f"block {number + 1} of {method.blocks}")
+    return samples
 
 
-def timing(
-    collection: Collection,
-    arm: str,
-    direction: str,
-    method: Benchmark,
-    tokens: int,
-) -> Timing:
-    """One direction of one arm, in numbers; floors and shares are added by the caller.
-
-    Args:
-        collection: The samples.
-        arm: recipe or bf16.
-        direction: fprop or bprop.
-        method: Statistic, confidence and resamples.
-        tokens: Tokens of one step.
-
-    Returns:
-        Figures of the blocks that ran clean; of all blocks where none did.
-    """
-    all_BI = collection.samples_BI(arm, direction)
-    clean_BI = collection.samples_BI(arm, direction, clean_only=True)
-    used_BI = clean_BI if len(clean_BI) else all_BI
-    shown = time_interval(used_BI, method.statistic, method.confidence, method.bootstrap_resamples)
-    median = time_interval(used_BI, Statistic.median, method.confidence, 1).value
-    return Timing(
-        samples_ms=[round(sample, 6) for sample in all_BI.flatten().tolist()],
-        throttled=collection.throttled(arm) if collection.throttled_blocks else [],
-        median_ms=median,
-        mean_ms=float(used_BI.mean()),
-        low_ms=shown.low,
-        high_ms=shown.high,
-        tokens_per_s=tokens / (shown.value * 1e-3),
-    )
-
-
-def speedup(
-    collection: Collection, direction: str, method: Benchmark, claim: str
-) -> Speedup | None:
-    """BF16's time over the recipe's.
-
-    Args:
-        collection: The samples.
-        direction: fprop or bprop.
-        method: Statistic, confidence, resamples and order.
-        claim: What the ratio stands for: speedup, noise or emulated.
-
-    Returns:
-        The ratio with its interval; None where every block ran throttled.
-    """
-    baseline_BI = collection.samples_BI(BASELINE, direction, clean_only=True)
-    recipe_BI = collection.samples_BI(RECIPE, direction, clean_only=True)
-    if not len(baseline_BI) or not len(recipe_BI):
-        return None
-    found: Interval = ratio_interval(
-        baseline_BI,
-        recipe_BI,
-        method.statistic,
-        method.confidence,
-        method.bootstrap_resamples,
-        paired=method.order is Order.interleaved,
-    )
-    return Speedup(ratio=found.value, low=found.low, high=found.high, claim=claim)
+def is_stable(times_ms: list[float], window: int = 5, tolerance: float = 0.01) -> bool:
+    """True if the medians of the last two windows of iterations differ by at most `tolerance`."""
+    if len(times_ms) < 2 * window:
+        return False
+    before = statistics.median(times_ms[-2 * window : -window])
+    last = statistics.median(times_ms[-window:])
+    return abs(last - before) <= tolerance * before
 
 
 def _warm_up(
-    arms: Mapping[str, Steppable], method: Benchmark, clock: Clock, collection: Collection
+    arms: Mapping[str, Steppable], method: Benchmark, clock: Clock, samples: Samples
 ) -> None:
     times_ms: dict[str, list[float]] = {arm: [] for arm in arms}
-    started = time.monotonic()
+    start = time.monotonic()
     for number in range(method.warmup_max_iterations):
         for arm, path in arms.items():
             _launch(path, 1, method.flush_l2, clock)
             fprop_ms, bprop_ms = _read(path, clock)
             times_ms[arm].append(fprop_ms[0] + bprop_ms[0])
-        collection.warmup_iterations = number + 1
-        collection.stable = all(is_stable(times) for times in times_ms.values())
-        if collection.stable and number + 1 >= method.warmup_min_iterations:
+        samples.warmup_iterations = number + 1
+        samples.stable = all(is_stable(times) for times in times_ms.values())
+        if samples.stable and number + 1 >= method.warmup_min_iterations:
             return
-        if time.monotonic() - started > method.budget_s / 4:
+        if time.monotonic() - start > method.budget_s / 4:
             return
 
 
-def _block(
-    arm: str, path: Steppable, method: Benchmark, clock: Clock, watch: Callable[[], bool]
+def _run_block(
+    arm: str, path: Steppable, method: Benchmark, clock: Clock, is_throttled: Callable[[], bool]
 ) -> Block:
     settling = method.settle_iterations
     _launch(path, settling + method.iterations_per_block, method.flush_l2, clock)
-    throttled = watch()  # before the times are read: reading waits, and an idle GPU is no witness
+    throttled = is_throttled()  # before the times are read: an idle GPU is never throttled
     fprop_ms, bprop_ms = _read(path, clock)
     return Block(arm, fprop_ms[settling:], bprop_ms[settling:], throttled)
 

@@ -12,49 +12,35 @@ from torch import Tensor
 
 T = TypeVar("T")
 
-# Larger than any GPU's L2 cache (126 MiB on Blackwell), so that writing it leaves nothing else.
+# Larger than any GPU's L2 cache (126 MiB on Blackwell), so that writing it evicts everything else.
 FLUSH_BYTES = 512 * 2**20
 
 
 class Clock(ABC):
-    """Times calls; the times of a block become known when the block is read."""
+    """Times calls; the times of a block are known once the block is read."""
 
     @abstractmethod
     def measure(self, work: Callable[[], T]) -> T:
-        """Runs and times one call.
-
-        Args:
-            work: What to time.
-
-        Returns:
-            What it returned.
-        """
+        """Run and time one call, and return its result."""
 
     @abstractmethod
     def read_ms(self) -> list[float]:
-        """Waits for the work so far, and gives its times in milliseconds since the last read."""
+        """Wait for the work so far, and return the times since the last read."""
 
     @abstractmethod
     def flush_l2(self) -> None:
-        """Makes the next call find nothing of the last one in the L2 cache."""
+        """Evict the data of the last call from the L2 cache."""
 
     @abstractmethod
     def synchronize(self) -> None:
-        """Waits until everything that was started has ended."""
+        """Wait for all work that was started."""
 
     @abstractmethod
     def release_memory(self) -> None:
-        """Gives memory that is cached but not used back to the device."""
+        """Release cached memory to the device."""
 
     def once_ms(self, work: Callable[[], object]) -> float:
-        """Times one call by itself, what it launches included.
-
-        Args:
-            work: What to time.
-
-        Returns:
-            Milliseconds on the host's clock, from an idle device to an idle device.
-        """
+        """Time one call on the host's clock, from an idle device to an idle device."""
         self.synchronize()
         start = time.perf_counter()
         work()
@@ -63,31 +49,31 @@ class Clock(ABC):
 
 
 class CpuClock(Clock):
-    """The monotonic clock; a CPU's caches are left alone."""
+    """The monotonic clock; nothing to flush, await or release."""
 
     def __init__(self) -> None:
         self._times_ms: list[float] = []
 
     def measure(self, work: Callable[[], T]) -> T:
-        """Runs and times one call."""
+        """Run and time one call, and return its result."""
         start = time.perf_counter()
         result = work()
         self._times_ms.append((time.perf_counter() - start) * 1e3)
         return result
 
     def read_ms(self) -> list[float]:
-        """The times since the last read."""
+        """Return the times since the last read."""
         times, self._times_ms = self._times_ms, []
         return times
 
     def flush_l2(self) -> None:
-        """Nothing: emulated times claim nothing."""
+        """Do nothing: emulated times claim nothing."""
 
     def synchronize(self) -> None:
-        """Nothing: a CPU call has ended when it returns."""
+        """Do nothing: a CPU call is synchronous."""
 
     def release_memory(self) -> None:
-        """Nothing: a CPU has no such cache."""
+        """Do nothing: there is no cache."""
 
 
 class CudaClock(Clock):
@@ -98,7 +84,7 @@ class CudaClock(Clock):
         self._flush_buffer: Tensor | None = None
 
     def measure(self, work: Callable[[], T]) -> T:
-        """Runs one call between two events on the current stream."""
+        """Run and time one call, and return its result."""
         start, end = timing_event(), timing_event()
         start.record()
         result = work()
@@ -107,40 +93,33 @@ class CudaClock(Clock):
         return result
 
     def read_ms(self) -> list[float]:
-        """Waits for the device once, and gives the times since the last read."""
+        """Return the times since the last read."""
         self.synchronize()
         times = [start.elapsed_time(end) for start, end in self._pairs]
         self._pairs = []
         return times
 
     def flush_l2(self) -> None:
-        """Overwrites a buffer larger than the L2 cache, outside any events."""
+        """Overwrite a buffer larger than the L2 cache, outside any events."""
         if self._flush_buffer is None:
             self._flush_buffer = torch.empty(FLUSH_BYTES, dtype=torch.int8, device="cuda")
         self._flush_buffer.zero_()
 
     def synchronize(self) -> None:
-        """Waits for the device."""
+        """Wait for the device."""
         torch.cuda.synchronize()
 
     def release_memory(self) -> None:
-        """Empties PyTorch's cache: what is measured next starts from its own memory."""
+        """Empty PyTorch's cache."""
         torch.cuda.empty_cache()
 
 
 def timing_event() -> torch.cuda.Event:
-    """A CUDA event that can be timed against another."""
+    """Return a CUDA event that can be timed against another."""
     event: torch.cuda.Event = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]  # torch's own
     return event
 
 
 def clock_for(device: str) -> Clock:
-    """The clock of a device.
-
-    Args:
-        device: cpu or cuda.
-
-    Returns:
-        A new clock.
-    """
+    """Return a new clock for cpu or cuda."""
     return CudaClock() if device == "cuda" else CpuClock()

@@ -1,4 +1,4 @@
-"""What this node is and what it runs: host, GPU, driver, libraries, source, variables."""
+"""The node's environment: host, GPU, driver, libraries, source, variables."""
 
 from __future__ import annotations
 
@@ -24,28 +24,25 @@ _PACKAGES = ("transformer-engine", "transformer-engine-torch", "transformer-engi
 def gather_environment(
     point_file: PointFile, variables: Mapping[str, str] | None = None
 ) -> Environment:
-    """Gathers what a reader needs to know of this node.
+    """Return this node's environment, without the cuDNN versions, whose query may raise.
 
-    The cuDNN versions are asked by the capability checks: asking may raise.
+    `commit`, `dirty` and `dirty_hash` describe the running source; without git on this node, they
+    are those noted at submission.
 
     Args:
-        point_file: The point; the image named at submission is taken from it.
-        variables: The environment, `os.environ` if None.
-
-    Returns:
-        The node's description. `commit`, `dirty` and `dirty_hash` are those of the source that
-        runs, or, where there is no git here, those noted at submission.
+        point_file: The point, with the image named at submission.
+        variables: Environment variables, `os.environ` if None.
     """
     variables = os.environ if variables is None else variables
-    noted = point_file.submitted.get("dirty")
     source = source_state()
     if source.commit is None:  # a copy of the tree, or a container without git
+        dirty = point_file.submitted.get("dirty")
         source = SourceState(
             point_file.text("commit"),
-            noted if isinstance(noted, bool) else None,
+            dirty if isinstance(dirty, bool) else None,
             point_file.text("dirty_hash"),
         )
-    known = Environment(
+    environment = Environment(
         host=socket.gethostname(),
         platform=platform.platform(),
         python=platform.python_version(),
@@ -60,20 +57,21 @@ def gather_environment(
         image=point_file.text("image"),
         variables=recorded_variables(variables),
     )
-    return known.model_copy(update=_gpu_facts())
+    return environment.model_copy(update=_gpu_facts())
+
+
+def source_change(point_file: PointFile, environment: Environment) -> list[str]:
+    """Return a sentence if the running code is not the submitted code, else nothing."""
+    submitted = point_file.text("commit"), point_file.text("dirty_hash")
+    running = environment.commit, environment.dirty_hash
+    if submitted[0] is None or submitted == running:
+        return []
+    then, now = (f"{commit} ({change or 'clean'})" for commit, change in (submitted, running))
+    return [f"the code changed after submission: {then} was submitted, {now} is running"]
 
 
 def recorded_variables(variables: Mapping[str, str]) -> dict[str, str]:
-    """Picks the variables that can change a run; none whose name speaks of a secret.
-
-    Values that grant access are no part of a result, and a record is shared.
-
-    Args:
-        variables: The whole environment.
-
-    Returns:
-        Name and value, in alphabetical order; what looks like a token is masked.
-    """
+    """Return the variables that can change a run, sorted by name, without secrets."""
     return {
         name: mask_secrets(value)
         for name, value in sorted(variables.items())
@@ -82,7 +80,7 @@ def recorded_variables(variables: Mapping[str, str]) -> dict[str, str]:
 
 
 def package_version(name: str) -> str | None:
-    """The version of an installed package, None where it is not installed."""
+    """Return the version of an installed package, None if it is not installed."""
     try:
         return importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
@@ -90,7 +88,7 @@ def package_version(name: str) -> str | None:
 
 
 def transformer_engine_version() -> str | None:
-    """Transformer Engine's version as its packages state it; importing it may raise."""
+    """Return Transformer Engine's version without importing it, because that may raise."""
     return next(filter(None, map(package_version, _PACKAGES)), None)
 
 
@@ -114,7 +112,7 @@ def _driver_version() -> str | None:
 
         pynvml.nvmlInit()
         version = pynvml.nvmlSystemGetDriverVersion()
-    except Exception as error:  # NVML is absent in some containers, in several ways
+    except Exception as error:  # some containers lack NVML, in several ways
         return f"unknown ({type(error).__name__})"
     return version if isinstance(version, str) else str(version, "utf-8")
 
@@ -126,21 +124,3 @@ def _cpu_name() -> str | None:
         return platform.processor() or None
     names = (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
     return next(names, platform.machine())
-
-
-def source_change(point_file: PointFile, found: Environment) -> list[str]:
-    """What a reader must know where the code that runs is not the code that was submitted.
-
-    Args:
-        point_file: What was noted at submission.
-        found: This node's description.
-
-    Returns:
-        One sentence, or nothing.
-    """
-    submitted = point_file.text("commit"), point_file.text("dirty_hash")
-    running = found.commit, found.dirty_hash
-    if submitted[0] is None or submitted == running:
-        return []
-    then, now = (f"{commit} ({change or 'clean'})" for commit, change in (submitted, running))
-    return [f"the code changed after submission: {then} was submitted, {now} runs"]

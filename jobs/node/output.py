@@ -1,54 +1,30 @@
-"""Sends everything that a point's process prints to `output.log`, native code's words too."""
+"""Output of a point's process: everything goes to `output.log`, native code's output too."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import sys
+from datetime import datetime
 from pathlib import Path
 from typing import TextIO
 
 from jobs.log_pipe import is_logged
 
 
-class _Tee:
-    """Python's own words, to the log and to whoever started the process."""
-
-    def __init__(self, log: TextIO, console: TextIO) -> None:
-        self._log = log
-        self._console: TextIO | None = console
-
-    def write(self, text: str) -> int:
-        self._log.write(text)
-        if self._console is not None:
-            try:
-                self._console.write(text)
-                self._console.flush()
-            except OSError:  # the reader is gone; the log is what counts
-                self._console = None
-        return len(text)
-
-    def flush(self) -> None:
-        self._log.flush()
-
-    def fileno(self) -> int:
-        return self._log.fileno()
-
-    def isatty(self) -> bool:
-        return False
+def print_progress(line: str) -> None:
+    """Print a line with the time of day."""
+    print(f"[{datetime.now():%H:%M:%S}] {line}", flush=True)
 
 
 def log_output(path: Path) -> None:
-    """Appends standard output and standard error to a file from now on, line by line.
+    """Append standard output and standard error to a file from now on, line by line.
 
-    Where they already go to that file, or into the pipe of whoever writes it, nothing changes.
-    Otherwise Python's own words are shown at the place they went to before, too.
-
-    Args:
-        path: The log, made if it is missing.
+    Nothing changes if they already go to that file, or into the pipe of its writer. Otherwise
+    Python's own output also appears in its previous place.
 
     Raises:
-        OSError: It cannot be written.
+        OSError: The file cannot be written.
     """
     sys.stdout.flush()
     sys.stderr.flush()
@@ -63,8 +39,35 @@ def log_output(path: Path) -> None:
     if console is None:
         sys.stdout = sys.stderr = log
         return
-    shown = open(console, "w", buffering=1, encoding="utf-8", errors="replace")  # noqa: SIM115 - likewise
-    sys.stdout = sys.stderr = _Tee(log, shown)
+    terminal = open(console, "w", buffering=1, encoding="utf-8", errors="replace")  # noqa: SIM115 - likewise
+    sys.stdout = sys.stderr = _Tee(log, terminal)
+
+
+class _Tee:
+    """A text stream that writes to the log and to the console."""
+
+    def __init__(self, log: TextIO, console: TextIO) -> None:
+        self._log = log
+        self._console: TextIO | None = console
+
+    def write(self, text: str) -> int:
+        self._log.write(text)
+        if self._console is not None:
+            try:
+                self._console.write(text)
+                self._console.flush()
+            except OSError:  # its reader is gone; the log is what counts
+                self._console = None
+        return len(text)
+
+    def flush(self) -> None:
+        self._log.flush()
+
+    def fileno(self) -> int:
+        return self._log.fileno()
+
+    def isatty(self) -> bool:
+        return False
 
 
 def _same_file(first: int, second: int) -> bool:

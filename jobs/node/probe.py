@@ -1,7 +1,7 @@
-"""A node's fingerprint: copy bandwidth, matrix rate, clocks, power limit, ECC.
+"""A node's fingerprint: copy bandwidth, matrix product rate, clocks, power limit, ECC.
 
-Short, before every attention job; long, about ten seconds, as a job of its own. A bad node shows
-here, a regression of the attention path does not.
+Half a second before every attention job, about ten seconds as a job of its own. It shows a bad
+node, but not a regression of the attention path.
 """
 
 from __future__ import annotations
@@ -20,21 +20,12 @@ _MATRIX = 8192
 
 
 def fingerprint(environment: Environment, telemetry: Telemetry, *, long: bool) -> Probe | None:
-    """Measures the GPU by itself.
-
-    Args:
-        environment: What the node is.
-        telemetry: NVML's view of the GPU.
-        long: About ten seconds instead of half a second.
-
-    Returns:
-        The figures, None where there is no GPU.
-    """
+    """Measure the GPU by itself; None without a GPU."""
     if environment.gpu_name is None:
         return None
     repeats = 1000 if long else 8
     size = min(_COPY_BYTES, int((environment.gpu_memory_gib or 8) * 2**30 // 16))
-    ecc = telemetry.ask("nvmlDeviceGetEccMode")
+    ecc = telemetry.query("nvmlDeviceGetEccMode")
     copy_gb_per_s, matmul_tflops = _copy_gb_per_s(size, repeats), _matmul_tflops(repeats * 4)
     torch.cuda.empty_cache()
     return Probe(
@@ -42,8 +33,8 @@ def fingerprint(environment: Environment, telemetry: Telemetry, *, long: bool) -
         bf16_matmul_tflops=round(matmul_tflops, 1),
         ecc_enabled=None if ecc is None else bool(ecc[0]),
         # Uncorrected errors since the driver was loaded: NVML's error type 1, counter type 0.
-        ecc_errors=telemetry.ask("nvmlDeviceGetTotalEccErrors", 1, 0),
-        max_sm_clock_mhz=telemetry.ask("nvmlDeviceGetMaxClockInfo", 1),
+        ecc_errors=telemetry.query("nvmlDeviceGetTotalEccErrors", 1, 0),
+        max_sm_clock_mhz=telemetry.query("nvmlDeviceGetMaxClockInfo", 1),
         power_limit_watt=telemetry.sample("probe").power_limit_watt,
     )
 
@@ -57,7 +48,7 @@ def _copy_gb_per_s(size: int, repeats: int, device: str = "cuda") -> float:
 
 def _matmul_tflops(repeats: int, device: str = "cuda") -> float:
     generator = torch.Generator(device).manual_seed(0)
-    # Random, not zeros: zeros draw less power and run faster than any real data.
+    # Random, not zeros: zeros draw less power and run faster than real data.
     left, right = (
         torch.randn((_MATRIX, _MATRIX), device=device, dtype=torch.bfloat16, generator=generator)
         for _ in range(2)

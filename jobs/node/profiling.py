@@ -1,9 +1,9 @@
-"""An untimed extra pass under a profiler, with an NVTX range for each arm and each stage.
+"""An extra, untimed pass under a profiler, with an NVTX range for each arm and each stage.
 
-    python -m jobs.node.profiling POINT.json     what the profiler runs
+    python -m jobs.node.profiling POINT.json     the profiler's target
 
-The profiler starts its own process: a measurement under a profiler is none. Its file lies
-beside the record.
+The profiler starts a process of its own, because times under a profiler are not measurements. Its
+file is kept beside the record.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 from conf.choices import Profiler
 from conf.plain import to_plain
 from conf.schema import Bf16Recipe, Point
 from jobs.files import write_atomic
-from jobs.node.benchmark import BASELINE, RECIPE
-from jobs.node.draft import Draft
-from jobs.node.point_file import read_point_file
+from jobs.node.arm import BASELINE, RECIPE
+from jobs.node.output import print_progress
+from jobs.node.point_file import PointFile, read_point_file
+from jobs.node.record_draft import RecordDraft
 from jobs.node.stages import Stage, stages_of
 from mxfp8_attention.capability.checks import Check
 from mxfp8_attention.case import make_case
@@ -33,72 +33,44 @@ _WARMUP = 3
 
 
 def command_line(profiler: Profiler, point_path: Path, output: Path) -> list[str]:
-    """The profiler's command.
-
-    Args:
-        profiler: nsys or ncu.
-        point_path: The point file.
-        output: The profile, without its ending.
-
-    Returns:
-        Words of the command.
-    """
+    """Return the profiler's command; `output` is the profile without its suffix."""
     target = [sys.executable, "-m", "jobs.node.profiling", str(point_path)]
     if profiler is Profiler.nsys:
         options = ["--trace=cuda,nvtx", "--capture-range=cudaProfilerApi"]
         return ["nsys", "profile", *options, "--force-overwrite=true", "-o", str(output), *target]
-    options = [
-        "--profile-from-start",
-        "off",
-        "--nvtx",
-        "--clock-control",
-        "none",
-        "--force-overwrite",
-    ]
-    return ["ncu", *options, "-o", str(output), *target]
+    options = ["--profile-from-start", "off", "--nvtx", "--clock-control", "none"]
+    return ["ncu", *options, "--force-overwrite", "-o", str(output), *target]
 
 
-def profile(draft: Draft, attempt_dir: Path, say: Callable[[str], None]) -> None:
-    """Profiles a point and notes in the record where the file lies, or why there is none.
+def profile(draft: RecordDraft, attempt_dir: Path) -> None:
+    """Profile a point, and add a check with the profile's file, or the reason for having none."""
+    profiler = draft.point_file.point.benchmark.profile
+    ok, reason = _profile(draft.point_file, profiler, attempt_dir)
+    draft.checks.append(Check(f"profile {profiler.name}", ok, reason))
 
-    Args:
-        draft: The record so far; a check is added.
-        attempt_dir: Where the file goes.
-        say: Tells progress.
-    """
-    point_file = draft.point_file
-    profiler = point_file.point.benchmark.profile
-    name = f"profile {profiler.name}"
+
+def _profile(point_file: PointFile, profiler: Profiler, attempt_dir: Path) -> tuple[bool, str]:
     if point_file.point.gpu.device != "cuda":
-        draft.checks.append(Check(name, False, "there is no GPU to profile"))
-        return
+        return False, "there is no GPU to profile"
     if shutil.which(profiler.name) is None:
-        draft.checks.append(Check(name, False, f"{profiler.name} is not on the PATH"))
-        return
+        return False, f"{profiler.name} is not on the PATH"
     point_path = attempt_dir / "profile_point.json"
     plain = {"point_id": point_file.point_id, "point": to_plain(point_file.point)}
     write_atomic(point_path, json.dumps(plain, indent=2) + "\n")
-    output = attempt_dir / "profile"
-    say(f"profiling with {profiler.name}")
+    print_progress(f"profiling with {profiler.name}")
+    command = command_line(profiler, point_path, attempt_dir / "profile")
     try:
-        done = subprocess.run(
-            command_line(profiler, point_path, output), timeout=_TIMEOUT_S, check=False
-        )
+        code = subprocess.run(command, timeout=_TIMEOUT_S, check=False).returncode
     except subprocess.TimeoutExpired:
-        draft.checks.append(Check(name, False, f"not finished within {_TIMEOUT_S} s"))
-        return
+        return False, f"not finished within {_TIMEOUT_S} s"
     files = sorted(path.name for path in attempt_dir.glob("profile.*"))
-    ok = done.returncode == 0 and bool(files)
-    shown = ", ".join(files) if ok else f"exit status {done.returncode}: see output.log"
-    draft.checks.append(Check(name, ok, shown))
+    if code == 0 and files:
+        return True, ", ".join(files)
+    return False, f"exit code {code}: see output.log"
 
 
 def annotated_pass(point: Point) -> None:
-    """Runs both arms once, whole and stage by stage, inside NVTX ranges.
-
-    Args:
-        point: The point; on a CUDA device.
-    """
+    """Run both arms once on a GPU, whole and stage by stage, inside NVTX ranges."""
     import torch
     from torch.cuda import nvtx
 

@@ -1,8 +1,8 @@
 """Times each stage of an arm by itself: QKV, RoPE, attention, out, forward and backward.
 
-A stage gets the tensors that it gets in a whole step, cut off from the graph before it, and a
-random gradient. The sum of the stages against the whole shows what running them together costs
-or saves.
+A stage gets the same tensors as in a whole step, detached from the graph before it, and a random
+gradient. Comparing the sum of the stages with the whole step shows the cost or gain of running
+them together.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from torch import Tensor
 
 from conf.choices import Statistic
 from conf.schema import Benchmark, Point
-from jobs.node.arms import Arm
-from jobs.node.benchmark import Collection, collect
+from jobs.node.arm import Arm
+from jobs.node.benchmark import Samples, take_samples
 from jobs.node.clock import Clock
-from jobs.node.figures import stage_timing
-from jobs.node.statistics import estimate
+from jobs.node.figures import estimate, stage_timing
+from jobs.node.output import print_progress
 from jobs.record import DIRECTIONS, StageTiming
 from mxfp8_attention.flops import STAGES
 from mxfp8_attention.layer import AttentionPath
@@ -34,10 +34,10 @@ class Stage:
 
     Attributes:
         name: qkv, rope, attention or out.
-        path: Whose.
-        run: Computes it from its inputs.
-        inputs: Leaves that want a gradient.
-        gradients: One for each output.
+        path: The arm's path.
+        run: Computes the stage from its inputs.
+        inputs: Leaves that require a gradient.
+        gradients: One per output.
     """
 
     name: str
@@ -47,30 +47,23 @@ class Stage:
     gradients: tuple[Tensor, ...]
 
     def zero_grad(self) -> None:
-        """Forgets the gradients of the inputs and of every weight."""
+        """Clear the gradients of the inputs and of every weight."""
         self.path.zero_grad()
         for leaf in self.inputs:
             leaf.grad = None
 
     def fprop(self) -> tuple[Tensor, ...]:
-        """The stage forward, in the arm's own context."""
+        """Run the stage forward, in the arm's own context."""
         with self.path.context():
             return self.run(*self.inputs)
 
     def bprop(self, outputs: tuple[Tensor, ...]) -> None:
-        """The stage backward."""
+        """Run the stage backward."""
         torch.autograd.backward(outputs, self.gradients)
 
 
 def stages_of(path: AttentionPath) -> dict[str, Stage]:
-    """Cuts an arm into its stages.
-
-    Args:
-        path: The arm.
-
-    Returns:
-        By name, in the order in which they run.
-    """
+    """Cut an arm into its stages, by name in the order in which they run."""
     runs: dict[str, Callable[..., tuple[Tensor, ...]]] = {
         "qkv": path.project,
         "rope": path.rope,
@@ -94,20 +87,8 @@ def stages_of(path: AttentionPath) -> dict[str, Stage]:
     return stages
 
 
-def time_stages(
-    arms: Mapping[str, Arm], point: Point, clock: Clock, say: Callable[[str], None]
-) -> list[StageTiming]:
-    """Times every stage of both arms, the arms interleaved.
-
-    Args:
-        arms: By name.
-        point: Shape, GPU and method.
-        clock: Times calls.
-        say: Tells progress.
-
-    Returns:
-        Four stages in two directions for each arm.
-    """
+def time_stages(arms: Mapping[str, Arm], point: Point, clock: Clock) -> list[StageTiming]:
+    """Time the four stages of both arms in both directions, the arms interleaved."""
     method = Benchmark(
         name="stages",
         warmup_min_iterations=_WARMUP,
@@ -116,20 +97,18 @@ def time_stages(
         iterations_per_block=max(1, min(4, point.benchmark.iterations_per_block)),
         flush_l2=point.benchmark.flush_l2,
     )
-    cut = {name: stages_of(arm.path) for name, arm in arms.items()}
-    found: dict[str, Collection] = {}
+    stages_by_arm = {name: stages_of(arm.path) for name, arm in arms.items()}
+    samples: dict[str, Samples] = {}
     for stage in STAGES:
-        pair = {name: stages[stage] for name, stages in cut.items()}
-        found[stage] = collect(pair, method, clock, lambda: False)
-        for done in cut.values():
-            del done[stage]
-    say("stages timed")
+        pair = {name: stages.pop(stage) for name, stages in stages_by_arm.items()}
+        samples[stage] = take_samples(pair, method, clock, lambda: False)
+    print_progress("stages timed")
     return [
         stage_timing(
             arm,
             stage,
             direction,
-            estimate(found[stage].samples_BI(name, direction), Statistic.median),
+            estimate(samples[stage].ms_BI(name, direction), Statistic.median),
             point,
         )
         for name, arm in arms.items()

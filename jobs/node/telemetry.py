@@ -1,4 +1,4 @@
-"""Clocks, power, temperature and throttling as NVML sees them; nothing on a CPU."""
+"""Clocks, power, temperature and throttling, read through NVML; nothing on a CPU."""
 
 from __future__ import annotations
 
@@ -7,15 +7,12 @@ from typing import Any
 
 from jobs.record import TelemetrySample
 
-# NVML's reasons for a lower clock, by the name of their bit. `jobs.record.THROTTLING` names those
-# that make a block unfit for a verdict.
-_THROTTLING = {
+# Bits of NVML's reasons for a lower clock; those in `jobs.record.THROTTLING` first.
+_REASONS = {
     "hw_slowdown": 0x8,
     "sw_thermal_slowdown": 0x20,
     "hw_thermal_slowdown": 0x40,
     "hw_power_brake_slowdown": 0x80,
-}
-_OTHER_REASONS = {
     "gpu_idle": 0x1,
     "applications_clocks_setting": 0x2,
     "sw_power_cap": 0x4,
@@ -25,22 +22,18 @@ _OTHER_REASONS = {
 
 
 def reason_names(bits: int) -> list[str]:
-    """The names of the reasons whose bits are set.
-
-    Args:
-        bits: What `nvmlDeviceGetCurrentClocksEventReasons` returned.
-
-    Returns:
-        Names, those that throttle first.
-    """
-    return [name for name, bit in (_THROTTLING | _OTHER_REASONS).items() if bits & bit]
+    """Return the names of the reasons whose bits are set, those that throttle first."""
+    return [name for name, bit in _REASONS.items() if bits & bit]
 
 
 class Telemetry:
-    """Reads one GPU through NVML; every figure it cannot read is None.
+    """Reads one GPU through NVML; a figure that cannot be read is None.
 
     Args:
-        gpu_uuid: The GPU as NVML names it; None reads nothing.
+        gpu_uuid: The GPU in NVML; None reads nothing.
+
+    Attributes:
+        missing: Why a GPU cannot be read.
     """
 
     def __init__(self, gpu_uuid: str | None) -> None:
@@ -55,49 +48,30 @@ class Telemetry:
             pynvml.nvmlInit()
             self._handle = pynvml.nvmlDeviceGetHandleByUUID(gpu_uuid)
             self._nvml = pynvml
-        except Exception as error:  # NVML is absent in some containers, in several ways
-            self.missing = f"NVML cannot be read: {type(error).__name__}: {error}"
-
-    def reasons(self) -> list[str]:
-        """Why the clocks are where they are, at this moment."""
-        bits = self.ask("nvmlDeviceGetCurrentClocksThrottleReasons")
-        return reason_names(bits) if bits is not None else []
+        except Exception as error:  # some containers lack NVML, in several ways
+            self.missing = f"cannot read NVML: {type(error).__name__}: {error}"
 
     def sample(self, when: str) -> TelemetrySample:
-        """Reads clocks, power, temperature and reasons.
-
-        Args:
-            when: before, during or after.
-
-        Returns:
-            The reading.
-        """
-        power_mw = self.ask("nvmlDeviceGetPowerUsage")
-        limit_mw = self.ask("nvmlDeviceGetEnforcedPowerLimit")
+        """Read clocks, power, temperature and reasons; `when` is before, during or after."""
+        power_mw = self.query("nvmlDeviceGetPowerUsage")
+        limit_mw = self.query("nvmlDeviceGetEnforcedPowerLimit")
+        reasons = self.query("nvmlDeviceGetCurrentClocksThrottleReasons")
         return TelemetrySample(
             when=when,
-            sm_clock_mhz=self.ask("nvmlDeviceGetClockInfo", 1),
-            memory_clock_mhz=self.ask("nvmlDeviceGetClockInfo", 2),
+            sm_clock_mhz=self.query("nvmlDeviceGetClockInfo", 1),
+            memory_clock_mhz=self.query("nvmlDeviceGetClockInfo", 2),
             power_watt=None if power_mw is None else power_mw / 1000,
             power_limit_watt=None if limit_mw is None else limit_mw / 1000,
-            temperature_celsius=self.ask("nvmlDeviceGetTemperature", 0),
-            throttle_reasons=self.reasons(),
+            temperature_celsius=self.query("nvmlDeviceGetTemperature", 0),
+            throttle_reasons=[] if reasons is None else reason_names(reasons),
         )
 
     def samples(self, when: str) -> list[TelemetrySample]:
-        """One reading in a list, none where there is no GPU to read."""
+        """Return one reading in a list, or none without a GPU."""
         return [self.sample(when)] if self._nvml is not None else []
 
-    def ask(self, function: str, *arguments: int) -> Any:  # noqa: ANN401 - NVML's own types
-        """Calls one NVML function on this GPU.
-
-        Args:
-            function: Its name in pynvml.
-            arguments: What follows the device handle.
-
-        Returns:
-            Its answer, None where this machine has none.
-        """
+    def query(self, function: str, *arguments: int) -> Any:  # noqa: ANN401 - NVML's own types
+        """Call an NVML function on this GPU; None if it is not supported."""
         if self._nvml is None:
             return None
         try:

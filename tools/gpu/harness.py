@@ -21,7 +21,8 @@ import torch
 
 from conf.choices import Projection
 from conf.schema import Benchmark, Bf16Recipe, Shape
-from jobs.node.benchmark import BASELINE, RECIPE, collect
+from jobs.node.arm import BASELINE, RECIPE
+from jobs.node.benchmark import take_samples
 from jobs.node.clock import CudaClock, timing_event
 from jobs.record import DIRECTIONS
 from mxfp8_attention.case import make_case
@@ -126,11 +127,11 @@ def compare(shape: Shape = SHAPE, method: Benchmark = METHOD) -> dict[str, Any]:
     flushed: dict[str, list[float]] = {"fprop": [], "bprop": []}
     for _ in range(_ROUNDS):
         for kept, method_used in ((harness, replace(method, flush_l2=False)), (flushed, method)):
-            found = collect(
+            found = take_samples(
                 {RECIPE: again, BASELINE: path}, method_used, CudaClock(), lambda: False
             )
             for direction in DIRECTIONS:
-                kept[direction] += found.samples_BI(BASELINE, direction).flatten().tolist()
+                kept[direction] += found.ms_BI(BASELINE, direction).flatten().tolist()
         by_hand = bare_loop(path, 10, method.blocks * method.iterations_per_block)
         for direction in DIRECTIONS:
             bare[direction] += by_hand[direction]

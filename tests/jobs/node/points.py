@@ -29,7 +29,15 @@ H200 = Gpu(
     peak_fp8_tflops=1979.0,
     bandwidth_tb_per_s=4.8,
 )
-GB300 = Gpu(name="gb300", matches=["GB300"], compute_capability="10.3", peak_bf16_tflops=2500.0)
+GB300 = Gpu(
+    name="gb300",
+    matches=["GB300"],
+    compute_capability="10.3",
+    peak_bf16_tflops=2500.0,
+    peak_fp8_tflops=5000.0,
+    peak_mxfp8_tflops=5000.0,
+    bandwidth_tb_per_s=8.0,
+)
 FEW = Benchmark(
     name="few",
     warmup_min_iterations=1,
@@ -41,9 +49,9 @@ FEW = Benchmark(
 )
 
 
-def point(**changed: Any) -> Point:  # noqa: ANN401 - the fields of Point
+def point(**fields: Any) -> Point:  # noqa: ANN401 - the fields of Point
     """A point that runs in about a second."""
-    made = Point(
+    tiny = Point(
         gpu=CPU,
         shape=TINY,
         recipe=MxFp8Recipe(),
@@ -51,39 +59,39 @@ def point(**changed: Any) -> Point:  # noqa: ANN401 - the fields of Point
         tolerance=CalibratedTolerance(),
         benchmark=replace(FEW, enabled=False),
     )
-    return replace(made, **changed)
+    return replace(tiny, **fields)
 
 
-def write_point_file(path: Path, made: Point, **noted: Any) -> Path:  # noqa: ANN401 - JSON
-    """Writes a point as the planner does."""
-    content = {"point_id": "p-test", "sweep_id": "s-test", "point": to_plain(made), **noted}
-    path.write_text(json.dumps(content), encoding="utf-8")
+def write_point_file(path: Path, content: Point, **submitted: Any) -> Path:  # noqa: ANN401 - JSON
+    """Write a point as the planner does."""
+    data = {"point_id": "p-test", "sweep_id": "s-test", "point": to_plain(content), **submitted}
+    path.write_text(json.dumps(data), encoding="utf-8")
     return path
 
 
-def point_file(folder: Path, made: Point, **noted: Any) -> PointFile:  # noqa: ANN401 - JSON
-    """The same, read back."""
-    return read_point_file(write_point_file(folder / "point.json", made, **noted))
+def point_file(folder: Path, content: Point, **submitted: Any) -> PointFile:  # noqa: ANN401 - JSON
+    """Write a point, and read it back."""
+    return read_point_file(write_point_file(folder / "point.json", content, **submitted))
 
 
-def planting(fault: Callable[[dict[str, Tensor]], None]) -> Callable[..., AttentionPath]:
-    """A path builder whose recipe arm returns tensors with a fault.
+def planting(
+    fault: Callable[[dict[str, Tensor]], None], arm: str = "recipe"
+) -> Callable[..., AttentionPath]:
+    """Return a path builder with one arm whose step returns tensors with a fault.
 
     Args:
         fault: Changes the tensors of a step in place.
-
-    Returns:
-        What `run_attempt` takes as `build`.
+        arm: recipe or bf16.
     """
 
     def build(backend: str, recipe: Recipe, case: Case) -> AttentionPath:
         path = build_path(backend, recipe, case)
-        if backend == "reference" or recipe.name.name == "bf16":
+        if backend == "reference" or (recipe.name.name == "bf16") != (arm == "bf16"):
             return path
-        honest = path.step
+        honest_step = path.step
 
         def step() -> dict[str, Tensor]:
-            tensors = {name: tensor.clone() for name, tensor in honest().items()}
+            tensors = {name: tensor.clone() for name, tensor in honest_step().items()}
             fault(tensors)
             return tensors
 
@@ -94,7 +102,7 @@ def planting(fault: Callable[[dict[str, Tensor]], None]) -> Callable[..., Attent
 
 
 def raising(error: BaseException) -> Callable[..., AttentionPath]:
-    """A path builder that fails."""
+    """Return a path builder that fails."""
 
     def build(backend: str, recipe: Recipe, case: Case) -> AttentionPath:
         raise error
@@ -103,7 +111,7 @@ def raising(error: BaseException) -> Callable[..., AttentionPath]:
 
 
 def zeroed(name: str) -> Callable[[dict[str, Tensor]], None]:
-    """Empties one tensor."""
+    """Return a fault that zeroes one tensor."""
 
     def fault(tensors: dict[str, Tensor]) -> None:
         tensors[name].zero_()
@@ -112,7 +120,7 @@ def zeroed(name: str) -> Callable[[dict[str, Tensor]], None]:
 
 
 def with_nan(name: str) -> Callable[[dict[str, Tensor]], None]:
-    """Puts one NaN into one tensor."""
+    """Return a fault that puts one NaN into one tensor."""
 
     def fault(tensors: dict[str, Tensor]) -> None:
         tensors[name].view(-1)[tensors[name].numel() // 2] = torch.nan

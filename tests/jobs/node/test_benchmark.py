@@ -1,4 +1,4 @@
-"""Arms alternate, throttled blocks count for nothing, and what is timed is what was asked for."""
+"""Arms alternate, warm-up ends in time, and throttled blocks are kept apart."""
 
 from __future__ import annotations
 
@@ -10,20 +10,18 @@ import pytest
 import torch
 from torch import Tensor
 
-from conf.choices import Order, Statistic
-from conf.schema import Benchmark, Bf16Recipe, MxFp8Recipe
-from jobs.node.benchmark import BASELINE, RECIPE, Block, Collection, collect, speedup, timing
+from conf.choices import Order
+from conf.schema import Benchmark
+from jobs.node.arm import BASELINE, RECIPE
+from jobs.node.benchmark import Samples, is_stable, take_samples
 from jobs.node.clock import Clock, CpuClock
-from jobs.node.figures import missed_speedups
-from jobs.record import ArmBenchmark, BenchmarkResult, Speedup, Timing
-from tests.jobs.node.points import FEW, point
 
 T = TypeVar("T")
 METHOD = Benchmark(name="test", warmup_min_iterations=2, warmup_max_iterations=9, blocks=4)
 
 
 class CountingClock(Clock):
-    """Times nothing: an arm says how long it took."""
+    """A clock that arms advance."""
 
     def __init__(self) -> None:
         self.times_ms: list[float] = []
@@ -51,7 +49,7 @@ class CountingClock(Clock):
 
 
 class FakeArm:
-    """Takes a fixed time, and writes down what was asked of it."""
+    """An arm that takes a fixed time and logs its calls."""
 
     def __init__(self, name: str, clock: CountingClock, log: list[str], ms: float) -> None:
         self.name, self.clock, self.log, self.ms = name, clock, log, ms
@@ -72,41 +70,41 @@ class FakeArm:
         self.log.append(f"{self.name} bprop")
 
 
-def collected(
+def sampled(
     method: Benchmark, throttled: Callable[[], bool] = lambda: False
-) -> tuple[Collection, list[str], CountingClock]:
+) -> tuple[Samples, list[str], CountingClock]:
     clock, log = CountingClock(), list[str]()
     arms = {
         RECIPE: FakeArm(RECIPE, clock, log, 2.0),
         BASELINE: FakeArm(BASELINE, clock, log, 3.0),
     }
-    return collect(arms, method, clock, throttled), log, clock
+    return take_samples(arms, method, clock, throttled), log, clock
 
 
 def test_blocks_alternate_a_b_b_a() -> None:
-    collection, _, _ = collected(METHOD)
-    order = [block.arm for block in collection.blocks]
+    samples, _, _ = sampled(METHOD)
+    order = [block.arm for block in samples.blocks]
     assert order == [RECIPE, BASELINE, BASELINE, RECIPE, RECIPE, BASELINE, BASELINE, RECIPE]
 
 
 def test_a_sequential_method_runs_the_recipe_first_and_then_bf16() -> None:
     method = replace(METHOD, order=Order.sequential, blocks=1, iterations_per_block=3)
-    collection, log, _ = collected(method)
-    assert [block.arm for block in collection.blocks] == [RECIPE, BASELINE]
+    samples, log, _ = sampled(method)
+    assert [block.arm for block in samples.blocks] == [RECIPE, BASELINE]
     assert log.index(f"{BASELINE} fprop") > max(
         i for i, line in enumerate(log) if line.startswith(RECIPE)
     )
 
 
 def test_forward_and_backward_are_timed_apart() -> None:
-    collection, _, _ = collected(METHOD)
-    assert set(collection.samples_BI(RECIPE, "fprop").flatten().tolist()) == {2.0}
-    assert set(collection.samples_BI(RECIPE, "bprop").flatten().tolist()) == {4.0}
-    assert collection.samples_BI(BASELINE, "bprop").shape == (4, METHOD.iterations_per_block)
+    samples, _, _ = sampled(METHOD)
+    assert set(samples.ms_BI(RECIPE, "fprop").flatten().tolist()) == {2.0}
+    assert set(samples.ms_BI(RECIPE, "bprop").flatten().tolist()) == {4.0}
+    assert samples.ms_BI(BASELINE, "bprop").shape == (4, METHOD.iterations_per_block)
 
 
-def test_gradients_are_forgotten_before_each_iteration() -> None:
-    _, log, _ = collected(METHOD)
+def test_gradients_are_cleared_before_each_iteration() -> None:
+    _, log, _ = sampled(METHOD)
     for number, line in enumerate(log):
         if line.endswith("fprop"):
             assert log[number - 1].endswith("zero_grad")
@@ -114,91 +112,33 @@ def test_gradients_are_forgotten_before_each_iteration() -> None:
 
 @pytest.mark.parametrize("flush", [True, False])
 def test_the_cache_is_flushed_before_each_direction_or_not_at_all(flush: bool) -> None:
-    _, log, clock = collected(replace(METHOD, flush_l2=flush))
+    _, log, clock = sampled(replace(METHOD, flush_l2=flush))
     timed = sum(line.endswith(("fprop", "bprop")) for line in log)
     assert clock.flushes == (timed if flush else 0)
 
 
 def test_warm_up_stays_within_its_limits_and_ends_when_stable() -> None:
-    collection, _, _ = collected(replace(METHOD, warmup_max_iterations=50))
-    assert collection.stable
-    assert collection.warmup_iterations == 10  # two windows of five
-    collection, _, _ = collected(replace(METHOD, warmup_min_iterations=3, warmup_max_iterations=3))
-    assert not collection.stable
-    assert collection.warmup_iterations == 3
+    samples, _, _ = sampled(replace(METHOD, warmup_max_iterations=50))
+    assert samples.stable
+    assert samples.warmup_iterations == 10  # two windows of five
+    samples, _, _ = sampled(replace(METHOD, warmup_min_iterations=3, warmup_max_iterations=3))
+    assert not samples.stable
+    assert samples.warmup_iterations == 3
 
 
-def test_a_throttled_block_is_kept_marked_and_left_out_with_its_partner() -> None:
-    asked = iter([False, False, True, False, False, False, False, False])
-    collection, _, _ = collected(METHOD, lambda: next(asked))
-    assert collection.throttled_blocks == 1
-    assert len(collection.samples_BI(BASELINE, "fprop")) == 4
+def test_a_throttled_block_is_kept_and_left_out_with_its_partner() -> None:
+    throttled = iter([False, False, True, False, False, False, False, False])
+    samples, _, _ = sampled(METHOD, lambda: next(throttled))
+    assert samples.throttled_blocks == 1
+    assert len(samples.ms_BI(BASELINE, "fprop")) == 4
     # The third block is the baseline's second: the recipe's second goes too.
-    assert len(collection.samples_BI(BASELINE, "fprop", clean_only=True)) == 3
-    assert len(collection.samples_BI(RECIPE, "fprop", clean_only=True)) == 3
-    marks = collection.throttled(BASELINE)
+    assert len(samples.ms_BI(BASELINE, "fprop", clean_only=True)) == 3
+    assert len(samples.ms_BI(RECIPE, "fprop", clean_only=True)) == 3
+    marks = samples.throttled(BASELINE)
     assert marks == [False] * 5 + [True] * 5 + [False] * 10
-    assert timing(collection, BASELINE, "fprop", METHOD, 1024).throttled == marks
 
 
-def test_where_every_block_was_throttled_no_speedup_is_claimed() -> None:
-    collection, _, _ = collected(METHOD, lambda: True)
-    assert speedup(collection, "fprop", METHOD, "speedup") is None
-    assert timing(collection, RECIPE, "fprop", METHOD, 1024).median_ms == 2.0
-
-
-def test_throttled_samples_do_not_move_the_figures() -> None:
-    slow = Block(RECIPE, [90.0] * 2, [90.0] * 2, True)
-    fast = Block(RECIPE, [2.0] * 2, [4.0] * 2, False)
-    base = Block(BASELINE, [3.0] * 2, [6.0] * 2, False)
-    collection = Collection([fast, base, base, slow, fast, base])
-    assert timing(collection, RECIPE, "fprop", METHOD, 1024).mean_ms == 2.0
-    found = speedup(collection, "fprop", METHOD, "speedup")
-    assert found is not None
-    assert found.ratio == 1.5
-
-
-def test_speedup_is_bf16_over_the_recipe_and_rates_follow_the_statistic() -> None:
-    collection, _, _ = collected(METHOD)
-    found = speedup(collection, "bprop", METHOD, "speedup")
-    assert found is not None
-    assert (found.ratio, found.low, found.high) == (1.5, 1.5, 1.5)
-    shown = timing(collection, RECIPE, "fprop", replace(METHOD, statistic=Statistic.mean), 4096)
-    assert shown.tokens_per_s == pytest.approx(4096 / 2e-3)
-    assert len(shown.samples_ms) == 20
-
-
-def result(ratio: float | None) -> BenchmarkResult:
-    times = Timing(samples_ms=[1.0], median_ms=1, mean_ms=1, low_ms=1, high_ms=1, tokens_per_s=1)
-    found = None if ratio is None else Speedup(ratio=ratio, low=1.0, high=2.0, claim="speedup")
-    return BenchmarkResult(
-        method="test",
-        statistic="median",
-        confidence=0.95,
-        arms=[
-            ArmBenchmark(arm=arm, precision=arm, fprop=times, bprop=times) for arm in ("a", "b")
-        ],
-        fprop_speedup=found,
-        bprop_speedup=found,
-    )
-
-
-def test_a_speed_gate_fails_below_its_limit_only() -> None:
-    gated = point(recipe=MxFp8Recipe(), benchmark=replace(FEW, min_fprop_speedup=1.3))
-    assert missed_speedups(result(1.5), gated) == []
-    assert missed_speedups(result(1.3), gated) == []
-    (line,) = missed_speedups(result(1.2), gated)
-    assert line.startswith("fprop speedup must be at least 1.3, got 1.200")
-    (line,) = missed_speedups(result(None), gated)
-    assert "every block ran throttled" in line
-
-
-def test_a_speed_gate_does_not_apply_to_bf16_against_itself() -> None:
-    gated = point(recipe=Bf16Recipe(), benchmark=replace(FEW, min_fprop_speedup=9.0))
-    assert missed_speedups(result(1.0), gated) == []
-
-
-def test_the_cpu_clock_gives_one_time_a_call_and_then_forgets() -> None:
+def test_the_cpu_clock_returns_each_time_once() -> None:
     clock = CpuClock()
     assert clock.measure(lambda: 7) == 7
     clock.measure(lambda: None)
@@ -206,3 +146,10 @@ def test_the_cpu_clock_gives_one_time_a_call_and_then_forgets() -> None:
     assert len(times) == 2
     assert min(times) >= 0
     assert clock.read_ms() == []
+
+
+def test_warm_up_ends_when_two_windows_agree() -> None:
+    assert not is_stable([1.0] * 9)
+    assert is_stable([1.0] * 10)
+    assert not is_stable([2.0] * 5 + [1.0] * 5)
+    assert is_stable([9.0, 2.0] + [1.0] * 5 + [1.005] * 5)

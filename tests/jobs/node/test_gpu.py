@@ -25,6 +25,7 @@ from conf.schema import (
 )
 from jobs.node.run import run_attempt
 from jobs.record import Cause, Outcome, Record
+from mxfp8_attention.flops import STAGES
 from tests.jobs.node.points import FEW, H200, point, point_file
 
 pytestmark = [
@@ -53,14 +54,14 @@ def on_hopper() -> bool:
     return torch.cuda.is_available() and torch.cuda.get_device_capability() == (9, 0)
 
 
-def run(tmp_path: Path, **changed: Any) -> Record:  # noqa: ANN401 - the fields of Point
+def run(tmp_path: Path, **fields: Any) -> Record:  # noqa: ANN401 - the fields of Point
     attempt = tmp_path / "attempt-1"
     attempt.mkdir()
-    made = replace(
+    given = replace(
         point(gpu=ANY, shape=SMALL, backend=Backend.te, benchmark=TIMED, recipe=Bf16Recipe()),
-        **changed,
+        **fields,
     )
-    return run_attempt(point_file(tmp_path, made), attempt)
+    return run_attempt(point_file(tmp_path, given), attempt)
 
 
 @pytest.mark.parametrize("projection", list(Projection))
@@ -81,12 +82,7 @@ def test_a_point_passes_and_names_the_attention_that_ran(
     for arm in record.benchmark.arms:
         assert arm.peak_memory_gib is not None
         assert arm.fprop.tflops is not None
-    assert {stage.stage for stage in record.benchmark.stages} == {
-        "qkv",
-        "rope",
-        "attention",
-        "out",
-    }
+    assert {stage.stage for stage in record.benchmark.stages} == set(STAGES)
     claim = "noise" if isinstance(recipe, Bf16Recipe) else "speedup"
     assert record.benchmark.fprop_speedup is not None
     assert record.benchmark.fprop_speedup.claim == claim

@@ -13,28 +13,26 @@ from pathlib import Path
 import jsonschema
 import pytest
 
+from conf.schema import NoTolerance
 from jobs.record import Outcome, Started, json_schema, read_record
 from tests.jobs.node.points import FEW, point, write_point_file
 
 ROOT = Path(__file__).resolve().parents[3]
 NODE = [sys.executable, "-m", "jobs.node"]
-# What the node prints at its own milestones, in order.
+# Progress lines of the node, in order.
 MOMENTS = ("node ", "MXFP8 available", "arm recipe", "FP32 reference", "warmed up", "Result:")
 
 
 def start(tmp_path: Path) -> tuple[subprocess.Popen[bytes], Path]:
-    # A tolerance of none: nothing needs predicting, and the process is short.
-    from conf.schema import NoTolerance
-
     attempt = tmp_path / "attempt-1"
     attempt.mkdir()
-    made = point(tolerance=NoTolerance(), benchmark=FEW)
-    path = write_point_file(tmp_path / "point.json", made)
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "MXFP8_JOB_ID": "local-7"}
+    # Without a tolerance nothing needs predicting, and the process is short.
+    given = point(tolerance=NoTolerance(), benchmark=FEW)
+    path = write_point_file(tmp_path / "point.json", given)
     process = subprocess.Popen(
         [*NODE, str(path), str(attempt)],
         cwd=ROOT,
-        env=environment,
+        env=os.environ | {"OMP_NUM_THREADS": "1", "MXFP8_JOB_ID": "local-7"},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
@@ -44,11 +42,8 @@ def start(tmp_path: Path) -> tuple[subprocess.Popen[bytes], Path]:
 def test_a_run_leaves_three_files_that_agree(tmp_path: Path) -> None:
     process, attempt = start(tmp_path)
     assert process.wait() == 0
-    assert {path.name for path in attempt.iterdir()} == {
-        "started.json",
-        "output.log",
-        "record.json",
-    }
+    names = {path.name for path in attempt.iterdir()}
+    assert names == {"started.json", "output.log", "record.json"}
     record = read_record(attempt / "record.json")
     started = Started.model_validate_json((attempt / "started.json").read_text())
     assert record.outcome is Outcome.PASSED
@@ -58,9 +53,7 @@ def test_a_run_leaves_three_files_that_agree(tmp_path: Path) -> None:
         json.loads((attempt / "record.json").read_text()), json.loads(json_schema())
     )
     log = (attempt / "output.log").read_text()
-    for moment in MOMENTS:
-        assert moment in log
-    assert "[PERF] b=1 s=128" in log
+    assert [moment for moment in (*MOMENTS, "[PERF] b=1 s=128") if moment not in log] == []
 
 
 @pytest.mark.parametrize("moment", MOMENTS)
@@ -80,7 +73,7 @@ def test_a_kill_at_any_moment_leaves_no_half_file(tmp_path: Path, moment: str) -
     assert visible <= {"started.json", "output.log", "record.json"}
 
 
-def test_a_kill_before_anything_leaves_nothing_to_misread(tmp_path: Path) -> None:
+def test_a_kill_before_anything_leaves_no_record(tmp_path: Path) -> None:
     process, attempt = start(tmp_path)
     process.send_signal(signal.SIGKILL)
     process.wait()
@@ -88,16 +81,16 @@ def test_a_kill_before_anything_leaves_nothing_to_misread(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "named"),
     [
-        ([], "usage: python -m jobs.node POINT.json ATTEMPT_DIR"),
-        (["one"], "usage:"),
-        (["point.json", "no-such-folder"], "ATTEMPT_DIR must be a folder, got no-such-folder"),
-        (["no-such.json", "."], "no-such.json cannot be read: No such file or directory"),
+        ([], "POINT.json"),
+        (["one"], "POINT.json"),
+        (["point.json", "no-such-folder"], "no-such-folder"),
+        (["no-such.json", "."], "no-such.json"),
     ],
 )
-def test_a_wrong_command_is_told_in_one_line_with_exit_code_2(
-    tmp_path: Path, arguments: list[str], told: str
+def test_a_wrong_command_is_one_line_with_exit_code_2(
+    tmp_path: Path, arguments: list[str], named: str
 ) -> None:
     done = subprocess.run(
         [*NODE, *arguments],
@@ -106,7 +99,6 @@ def test_a_wrong_command_is_told_in_one_line_with_exit_code_2(
         capture_output=True,
         text=True,
     )
-    said = done.stderr + done.stdout
     assert done.returncode == 2
-    assert told in said
-    assert "Traceback" not in said
+    (line,) = (done.stderr + done.stdout).splitlines()
+    assert named in line

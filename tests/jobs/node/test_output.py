@@ -1,4 +1,4 @@
-"""Everything that a process prints lands in its log, and whoever started it may go away."""
+"""Everything that a process prints goes to its log, even if its parent is gone."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_python_native_code_and_children_are_all_in_the_log(tmp_path: Path) -> N
     process = start(log, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     out, err = process.communicate()
     assert sorted(log.read_text().splitlines()) == ALL
-    assert "from python" in out, "whoever started it by hand sees it too"
+    assert "from python" in out, "it is also shown to a user who starts it by hand"
     assert err == ""
 
 

@@ -1,4 +1,4 @@
-"""A node's fingerprint counts what was really moved and multiplied."""
+"""The fingerprint of a node counts the bytes moved and the operations done."""
 
 from __future__ import annotations
 
@@ -29,5 +29,5 @@ def test_a_multiplication_and_an_addition_are_two_operations() -> None:
     assert probe._matmul_tflops(1, "cpu") == pytest.approx(2 * 64**3 / 1e9)
 
 
-def test_where_there_is_no_gpu_there_is_no_fingerprint() -> None:
+def test_without_a_gpu_there_is_no_fingerprint() -> None:
     assert probe.fingerprint(Environment(), Telemetry(None), long=True) is None

