@@ -59,7 +59,7 @@ def check_hidden(shipped: Path, words: Sequence[str]) -> None:
                     raise ConfigFileError(path, "schema_ names are reserved", remedy)
                 before = first.setdefault((group, path.name), path)
                 if before.resolve() != path.resolve():
-                    raise ConfigFileError(path, f"is hidden by {before}", remedy)
+                    raise ConfigFileError(path, f"hidden by {before}", remedy)
 
 
 class FileConfigSource(file_config_source.FileConfigSource):
