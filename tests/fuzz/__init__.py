@@ -1,1 +1,1 @@
-"""Tests of fuzz."""
+"""Generated input for everything that the tool reads: `python -m tests.fuzz`."""

@@ -1,4 +1,4 @@
-"""Readers of text that needs no folder: ids, the scheduler's answers, logs."""
+"""Readers of text: ids, the scheduler's answers, logs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from jobs.schedulers.slurm.missing_rows import lost
 from jobs.schedulers.slurm.states import Knowledge, join, parse_sacct, parse_squeue
 from jobs.sweeps.ids import parse_target
 from jobs.text import plain_text
-from tests.fuzz.reader import TEXT, Reader, changed_lines
+from tests.fuzz.inputs import TEXT, changed_lines, words
+from tests.fuzz.reader import Reader
 
 _SQUEUE = [
     "14|0|16|RUNNING|0|0:12|n1|None|s-1.0|s-1.0|",
@@ -40,9 +41,7 @@ _NODES = [
 ]
 _ASSOC = ["test||normal,high|4|100|200|1-00:00:00", "other|gpu|||||"]
 _QOS = ["normal|4|100|200|1-00:00:00", "high||||"]
-_ID_PART = st.sampled_from(
-    ["14", "_2", "_[2-7%2]", "_[0,3-9:3]", "+0", ".batch", ".0", "s-", "p-", "local-", "latest"]
-)
+_ID_PART = words("14 _2 _[2-7%2] _[0,3-9:3] +0 .batch .0 s- p- local- latest")
 _LOG = st.lists(
     st.sampled_from(
         ["\x1b]0;x\x07", "\x1b[31m", "\x9b2J", "\r", "\n", "Error", "\x1bP1;2", "\u202e", "\u2028"]
@@ -50,23 +49,23 @@ _LOG = st.lists(
     | st.text(max_size=20),
     max_size=12,
 ).map("".join)
-# What a terminal would obey, or a reader be misled by.
-UNSHOWN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+# What a terminal would obey, or what reverses the direction of a line.
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 
 
 def text_readers() -> list[Reader]:
-    """Every reader of text."""
-    words = st.lists(_ID_PART | TEXT, min_size=1, max_size=4).map("".join)
+    """Return the readers of text."""
+    ids = st.lists(_ID_PART | TEXT, min_size=1, max_size=4).map("".join)
     answers = st.tuples(*map(changed_lines, (_CONFIG, _PARTITIONS, _NODES, _ASSOC, _QOS)))
     return [
-        Reader("id", words, read_id, 400, "14_[0-3]"),
+        Reader("id", ids, read_id, 400, "14_[0-3]"),
         Reader(
             "squeue and sacct",
             st.tuples(changed_lines(_SQUEUE), changed_lines(_SACCT)),
             read_states,
             300,
             ("\n".join(_SQUEUE), "\n".join(_SACCT)),
-            "refuses nothing: a row that is none is skipped",
+            "refuses nothing: an invalid row is skipped",
         ),
         Reader(
             "scontrol, sinfo, sacctmgr",
@@ -74,14 +73,14 @@ def text_readers() -> list[Reader]:
             read_limits,
             150,
             tuple(map("\n".join, (_CONFIG, _PARTITIONS, _NODES, _ASSOC, _QOS))),
-            "refuses nothing: what cannot be read is no limit",
+            "refuses nothing: an unreadable limit is ignored",
         ),
         Reader("log", _LOG, read_log, 300, "a line", "refuses nothing: every log is shown"),
     ]
 
 
 def read_id(word: str) -> bool:
-    """An id is refused in one line, or reads the same again as it is printed."""
+    """An id is refused in one line, or its printed form reads the same."""
     try:
         target = parse_target(word)
     except UsageError as error:
@@ -89,16 +88,16 @@ def read_id(word: str) -> bool:
     else:
         assert "/" in word or parse_target(str(target)) == target
         return False
-    assert UNSHOWN.search(refusal) is None, refusal
+    assert _CONTROL.search(refusal) is None, refusal
     return True
 
 
 def read_states(answers: tuple[str, str]) -> bool:
-    """Every row becomes a state that is told final or not, or is left out."""
+    """Every row becomes a consistent state, or is skipped."""
     queue, accounting = answers
     listed = {row.task.job_id: row.task for row in parse_squeue(queue)}
-    booked = parse_sacct(accounting)
-    for joined in (join(listed, booked), join(None, booked), join(listed, None)):
+    accounted = parse_sacct(accounting)
+    for joined in (join(listed, accounted), join(None, accounted), join(listed, None)):
         for task in [*joined.values(), lost("14_0", Knowledge(joined))]:
             assert isinstance(task.final, bool)
             assert task.cause is None or task.final
@@ -107,16 +106,16 @@ def read_states(answers: tuple[str, str]) -> bool:
 
 
 def read_limits(answers: tuple[str, ...]) -> bool:
-    """Whatever the cluster says of itself, limits come of it."""
+    """Every answer of the cluster gives limits."""
     config, partitions, nodes, assoc, qos = answers
-    found = parse_limits(config, partitions, nodes, Answer(assoc), Answer(qos))
-    assert found.max_array_size >= 1
+    limits = parse_limits(config, partitions, nodes, Answer(assoc), Answer(qos))
+    assert limits.max_array_size >= 1
     return False
 
 
 def read_log(text: Any) -> bool:  # noqa: ANN401 - text
-    """Nothing that a terminal obeys is left in what is shown of a log."""
+    """No control character of a log is shown."""
     shown = plain_text(text)
-    assert UNSHOWN.search(shown) is None, shown
+    assert _CONTROL.search(shown) is None, shown
     assert plain_text(shown) == shown
     return False
