@@ -87,6 +87,8 @@ class _CollectedSweep:
             config = point.model_dump_json(include={"config"}).removeprefix('{"config":')[:-1]
             (self.root / "points" / f"{point.point_id}.json").write_text(text % config)
         survey([Selection(self.root)], lambda _: Knowledge({"14_0": _RUNNING}))
+        (self.root / LAST_SEEN).unlink(missing_ok=True)
+        self.notes_without_cache = self._notes()
         (self.root / LAST_SEEN).write_text(
             '{"at": 1.0, "tasks": {"14_1": {"job_id": "14_1", "raw_job_id": "15", '
             '"state": "RUNNING", "evidence": ["squeue: x"]}}}'
@@ -120,7 +122,7 @@ class _CollectedSweep:
         folder = self.folder / "attempt-1"
         folder.mkdir(exist_ok=True)
         (folder / "record.json").write_bytes(data)
-        return read_outcome(folder)["cause"] == "lost"
+        return bool(read_outcome(folder)["cause"] == "lost")
 
     def ledger(self, given: tuple[str, bytes]) -> bool:
         """Read a ledger in every way except `collect`."""
@@ -146,11 +148,15 @@ class _CollectedSweep:
 
     def last_seen(self, data: bytes) -> bool:
         """Read the cached states, as while the controller is down."""
-        with self._changed(LAST_SEEN, data), self._changed(f"{ATTEMPT}/record.json", b""):
+        with self._changed(LAST_SEEN, data):
+            return self._notes() == self.notes_without_cache
+
+    def _notes(self) -> list[str]:
+        with self._changed(f"{ATTEMPT}/record.json", b""):
             (self.root / ATTEMPT / "record.json").unlink()
             result = survey([Selection(self.root)], lambda _: Knowledge({}, "squeue: down", "no"))
         assert len(result.points) == 3
-        return next(one for one in result.points if one.point_id == "p-0001").task_state is None
+        return list(result.notes)
 
     def collect(self, given: tuple[str, bytes]) -> bool:
         """Collect a sweep and render its pages."""
