@@ -7,6 +7,7 @@ fields, never on the text.
       UsageError                 the command was wrong, nothing was done
         InvalidValue             a value breaks the constraint of its key
         InvalidConfig            several problems of one configuration
+        DuplicatePoint           two choices of a sweep that plan the same point
         InvalidWord              a word of the command line that cannot be used as typed
         MissingValue             a key without the value that it needs
         NotSettable              a key or flag that the user cannot set
@@ -73,6 +74,27 @@ class InvalidConfig(UsageError):
 
     def __str__(self) -> str:
         return "\n".join(map(str, self.problems))
+
+
+@dataclass(eq=False)
+class DuplicatePoint(UsageError):
+    """Two choices of a sweep that plan the same point.
+
+    Attributes:
+        first: Label of the one.
+        second: Label of the other.
+        same_site: False if they differ only in where they run.
+    """
+
+    first: str
+    second: str
+    same_site: bool
+
+    def __str__(self) -> str:
+        remedy = "remove one of them"
+        if not self.same_site:
+            remedy = "where a point runs is no part of it, so run two sweeps and compare them"
+        return f"{self.first} and {self.second} are the same point; {remedy}"
 
 
 @dataclass(eq=False)

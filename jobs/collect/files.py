@@ -10,7 +10,8 @@ from pathlib import Path
 
 from jobs.files import MAX_TABLE_BYTES, is_outside, open_regular, read_bounded, replace_atomically
 from jobs.status.job_logs import SHELL_LOG, is_of
-from jobs.sweeps.ledger import JOBS_NAME, PLAN_NAME, SWEEP_NAME
+from jobs.sweeps.ledger import JOBS_NAME, SWEEP_NAME
+from jobs.sweeps.planned_point import PLAN_NAME
 from jobs.sweeps.sweep_files import SweepFiles, Task
 from jobs.text import mask_secrets
 

@@ -11,7 +11,7 @@ from conf.plain import from_plain, to_plain
 from conf.schema import Point
 from jobs.compare.repeats import repeats
 from jobs.status.point_result import PointResult
-from jobs.sweeps.labels import flat, without
+from jobs.sweeps.labels import flatten, without
 
 _SAME_INPUTS = ("name", "rope_kernel")  # how it is computed, not on what
 _MOST_SEARCHED = 100_000  # pairs: a second or so
@@ -130,13 +130,13 @@ def asked_key(config: dict[str, Any], ignore: Sequence[str] = ()) -> str:
     Returns:
         JSON text.
     """
-    leaves = dict(flat(without(_complete(config), ignore)))
+    leaves = dict(flatten(without(_complete(config), ignore)))
     return json.dumps(leaves, sort_keys=True, default=str)
 
 
 def known_keys(config: dict[str, Any]) -> set[str]:
     """Every dotted key of what was asked, groups included."""
-    keys = {key for key, _ in flat(_complete(config))}
+    keys = {key for key, _ in flatten(_complete(config))}
     return keys | {key.rpartition(".")[0] for key in keys if "." in key}
 
 
@@ -216,8 +216,8 @@ def _partner(
         if point.partial is other.partial:
             continue
         part, whole = (point, other) if point.partial else (other, point)
-        held = dict(flat(whole.config))
-        said = list(flat(without(part.config, ignore)))
+        held = dict(flatten(whole.config))
+        said = list(flatten(without(part.config, ignore)))
         if said and all(held.get(key) == value for key, value in said):
             agreeing.append(other)
     agreeing.sort(key=lambda other: gpu_of(other) != gpu_of(point))
@@ -271,7 +271,7 @@ def _differing(
 
 
 def _leaves(point: PointResult, ignore: Sequence[str]) -> dict[str, str]:
-    return {key: str(value) for key, value in flat(without(_complete(point.config), ignore))}
+    return {key: str(value) for key, value in flatten(without(_complete(point.config), ignore))}
 
 
 def _is_akin(point: PointResult, other: PointResult) -> bool:

@@ -14,8 +14,9 @@ from jobs.files import new_attempt, write_atomic
 from jobs.process import current_process
 from jobs.record import Cause, Evidence, Identity, Outcome, Record, read_record, to_json
 from jobs.runner.attempt import PointRunner, StopRequest
-from jobs.sweeps.ledger import PLANNED_JOB, JobLine, Ledger, PlannedPoint, now
-from jobs.sweeps.plan import Plan, site_of
+from jobs.sweeps.ledger import PLANNED_JOB, JobLine, Ledger, now
+from jobs.sweeps.plan import Plan
+from jobs.sweeps.planned_point import PlannedPoint
 from jobs.sweeps.source import CHECKOUT
 from jobs.terminal.interrupts import interrupts_held
 
@@ -102,7 +103,7 @@ def record_unsupported(point: PlannedPoint, ledger: Ledger) -> Record:
 
 
 def _run(point: PlannedPoint, ledger: Ledger, job_id: str, tick: Tick) -> Record:
-    cluster, launch = site_of(point)
+    cluster, launch = point.typed_site()
     runner = PointRunner(
         python=cluster.python or sys.executable,
         root=str(CHECKOUT),

@@ -18,7 +18,8 @@ from jobs.schedulers.slurm.states import RUNNING, WAITING, TaskState, state_of
 from jobs.status.job_logs import JobLogs
 from jobs.status.log_search import LogSign, find_sign
 from jobs.status.point_result import PointResult, Quote
-from jobs.sweeps.ledger import PLANNED_JOB, JobLine, PlannedPoint
+from jobs.sweeps.ledger import PLANNED_JOB, JobLine
+from jobs.sweeps.planned_point import PlannedPoint
 from jobs.sweeps.sweep_files import Attempt, SweepFiles, Task
 from jobs.text import join_sentences
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from jobs.perf import emulated_summary, is_emulated
 from jobs.record import Cause, Record, State, config_value
-from jobs.sweeps.labels import without, words_apart
+from jobs.sweeps.labels import distinguish, without
 from jobs.text import plain_text
 
 
@@ -116,7 +116,7 @@ def named(points: Sequence[PointResult], ignore: Sequence[str] = ()) -> list[Poi
 
     Dotted keys of `ignore`, groups included, stay out of the labels.
     """
-    texts = words_apart([without(point.config, ignore) for point in points])
+    texts = distinguish([without(point.config, ignore) for point in points])
     return [
         point if point.apart == text else replace(point, apart=text)
         for point, text in zip(points, texts, strict=True)

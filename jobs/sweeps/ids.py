@@ -1,4 +1,4 @@
-"""Every form in which people paste an id: SLURM's own, and this tool's points, sweeps, folders."""
+"""Every form of an id: SLURM's own, and those of points, sweeps, local jobs and folders."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from jobs.errors import UsageError
+from jobs.errors import InvalidWord, UsageError
 
 # SLURM's own upper bounds: job ids are 26 bits wide, MaxArraySize is at most 4,000,001.
 MAX_JOB_ID = 0x03FF_FFFF
 MAX_ARRAY_INDEX = 4_000_000
+_MAX_COMPONENT = 128
 
 _JOB = re.compile(
     r"(?P<job>\d+)"
@@ -20,6 +21,7 @@ _JOB = re.compile(
 )
 _RANGE = re.compile(r"(\d+)(?:-(\d+)(?::(\d+))?)?")
 _OWN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]*")
+_FORMS = "14, 14_2, 14_[2-7], 14.batch, s-..., p-..., local-..., latest, or a folder with a /"
 
 
 @dataclass(frozen=True)
@@ -27,10 +29,10 @@ class JobTarget:
     """A SLURM job, or some tasks of an array.
 
     Attributes:
-        job: The number, of an array or raw: which of both, only the cluster can say.
-        tasks: The array indices that were named; None: the whole job.
-        component: The part of a heterogeneous job.
-        step: The step that was named; it never narrows what is meant.
+        job: Id of an array, or of a job or task; only the cluster can tell which.
+        tasks: Array indices; None means the whole job.
+        component: Component of a heterogeneous job.
+        step: Step, which never narrows what is meant.
     """
 
     job: int
@@ -39,17 +41,17 @@ class JobTarget:
     step: str | None = None
 
     def __str__(self) -> str:
-        tail = f".{self.step}" if self.step else ""
+        step = f".{self.step}" if self.step else ""
         if self.component is not None:
-            return f"{self.job}+{self.component}{tail}"
+            return f"{self.job}+{self.component}{step}"
         if self.tasks is None:
-            return f"{self.job}{tail}"
+            return f"{self.job}{step}"
         if len(self.tasks) == 1 and len(self.tasks[0]) == 1:
-            return f"{self.job}_{self.tasks[0][0]}{tail}"
-        return f"{self.job}_[{','.join(_range_text(part) for part in self.tasks)}]{tail}"
+            return f"{self.job}_{self.tasks[0][0]}{step}"
+        return f"{self.job}_[{','.join(map(_range_text, self.tasks))}]{step}"
 
     def covers(self, job: int, task: int | None) -> bool:
-        """Whether it means this job, or this task of this array."""
+        """True if it means this job, or this task of this array."""
         if job != self.job:
             return False
         return self.tasks is None or any(task in part for part in self.tasks if task is not None)
@@ -57,7 +59,7 @@ class JobTarget:
 
 @dataclass(frozen=True)
 class SweepTarget:
-    """A sweep of this tool: `s-...`."""
+    """A sweep: `s-...`."""
 
     sweep_id: str
 
@@ -77,7 +79,7 @@ class PointTarget:
 
 @dataclass(frozen=True)
 class LocalTarget:
-    """A job that ran on this machine without a scheduler: `local-...`."""
+    """A job that ran on this machine: `local-...`."""
 
     job_id: str
 
@@ -95,7 +97,7 @@ class LatestTarget:
 
 @dataclass(frozen=True)
 class FolderTarget:
-    """A sweep's folder, here or copied from elsewhere: any word with a `/`."""
+    """A sweep's folder, possibly a copy: any word with a `/`."""
 
     folder: Path
 
@@ -107,65 +109,56 @@ Target = JobTarget | SweepTarget | PointTarget | LocalTarget | LatestTarget | Fo
 
 
 def looks_like_target(word: str) -> bool:
-    """Whether a word of the command line can only be an id, right or wrong.
+    """True if a word of the command line can only be an id, valid or not.
 
-    An override holds `=`, a flag starts with `-`, and a verb is made of letters alone.
+    An override contains `=`, a flag starts with `-`, and a verb consists of letters.
     """
     if "=" in word or word.startswith(("-", "+")):
         return False
-    if word.startswith("~") and "/" not in word:  # takes a key away; with a / it is a folder
+    if word.startswith("~") and "/" not in word:  # removes a key; with a / it is a folder
         return False
     return word[:1].isdecimal() or "/" in word or word.startswith(("s-", "p-", "local-", "latest"))
 
 
 def parse_target(word: str) -> Target:
-    """Reads an id in any form that SLURM or this tool prints.
-
-    Args:
-        word: `14`, `14_2`, `14_[2-7%2]`, `14+0`, `14.batch`, `14_2.0`, `s-...`, `p-...`,
-            `local-...`, `latest`, or a folder with a `/` in its name.
-
-    Returns:
-        What it means. A bare number may be an array's or a task's own: ask the cluster.
+    """Return the meaning of an id in any form that SLURM or this tool prints.
 
     Raises:
-        UsageError: It is none of these; the message says what would be one.
+        InvalidWord: It is not an id.
     """
     if "/" in word:
         return FolderTarget(Path(os.path.expanduser(word)))
     if word.strip(", ") and "," in word and "[" not in word:
-        raise UsageError(f"ids must be separated by spaces, got {word!r}; {_separated(word)}")
+        raise InvalidWord(repr(word), "ids are separated by spaces", _separated(word))
     if word == "latest":
         return LatestTarget()
     for prefix, kind in (("s-", SweepTarget), ("p-", PointTarget), ("local-", LocalTarget)):
         if word.startswith(prefix):
             if not _OWN_NAME.fullmatch(word.removeprefix(prefix)):
-                raise UsageError(f"id must have letters, digits and dashes alone, got {word!r}")
+                raise InvalidWord(repr(word), "an id has only letters, digits and dashes")
             return kind(word)
     match = _JOB.fullmatch(word) if word.isascii() else None
     if match is None:
-        raise UsageError(
-            f"id must be a job (14, 14_2, 14_[2-7], 14.batch), s-..., p-..., local-..., latest "
-            f"or a folder with a /, got {word!r}"
-        )
+        raise InvalidWord(repr(word), "not an id", f"use one of {_FORMS}")
+    component = match["component"]
     return JobTarget(
-        job=_bounded(match["job"], MAX_JOB_ID, word),
+        job=_number(match["job"], MAX_JOB_ID, word),
         tasks=_tasks(match, word),
-        component=None if match["component"] is None else _bounded(match["component"], 128, word),
+        component=None if component is None else _number(component, _MAX_COMPONENT, word),
         step=match["step"],
     )
 
 
 def _separated(word: str) -> str:
-    """What a list of ids by commas should have been: tasks of one array, or words."""
+    """Return how to write a list with commas: as tasks of one array, or as several ids."""
     first, *others = filter(None, (part.strip() for part in word.split(",")))
     array, underscore, index = first.partition("_")
     tasks = f"{array}_[{','.join((index, *others))}]"
     if underscore and others and _is_id(tasks):
         return f"use {tasks}"
-    if all(_is_id(part) for part in (first, *others)):
+    if all(map(_is_id, (first, *others))):
         return f"use {' '.join((first, *others))}"
-    return "for instance 14_0 15 s-..."  # what cannot be an id is not offered, nor shown as it is
+    return "for example 14_0 15 s-..."
 
 
 def _is_id(word: str) -> bool:
@@ -178,16 +171,14 @@ def _is_id(word: str) -> bool:
 
 def _tasks(match: re.Match[str], word: str) -> tuple[range, ...] | None:
     if match["index"] is not None:
-        index = _bounded(match["index"], MAX_ARRAY_INDEX, word)
+        index = _number(match["index"], MAX_ARRAY_INDEX, word)
         return (range(index, index + 1),)
     if match["tasks"] is None:
         return None
-    # squeue shortens a long list with "...": what it left out must not be guessed at.
+    # squeue abbreviates a long list with "...", and the rest cannot be guessed.
     if "..." in match["tasks"]:
-        raise UsageError(
-            f"id must name every task, got {word!r}, which SLURM has cut short; "
-            f"use {match['job']} for the whole array"
-        )
+        remedy = f"use {match['job']} for the whole array"
+        raise InvalidWord(repr(word), "SLURM has abbreviated this list of tasks", remedy)
     listed = re.sub(r"%\d+$", "", match["tasks"])
     return tuple(_range(part, word) for part in listed.split(","))
 
@@ -195,12 +186,12 @@ def _tasks(match: re.Match[str], word: str) -> tuple[range, ...] | None:
 def _range(text: str, word: str) -> range:
     match = _RANGE.fullmatch(text)
     if match is None:
-        raise UsageError(f"tasks must be written like 2-7 or 0,3,5, got {text!r} in {word!r}")
-    first = _bounded(match[1], MAX_ARRAY_INDEX, word)
-    last = first if match[2] is None else _bounded(match[2], MAX_ARRAY_INDEX, word)
-    step = 1 if match[3] is None else _bounded(match[3], MAX_ARRAY_INDEX, word)
+        raise InvalidWord(repr(word), f"{text!r} is not a range of tasks", "use 2-7 or 0,3,5")
+    first = _number(match[1], MAX_ARRAY_INDEX, word)
+    last = first if match[2] is None else _number(match[2], MAX_ARRAY_INDEX, word)
+    step = 1 if match[3] is None else _number(match[3], MAX_ARRAY_INDEX, word)
     if last < first or step < 1:
-        raise UsageError(f"tasks must go upwards, got {text!r} in {word!r}")
+        raise InvalidWord(repr(word), f"the range {text!r} does not ascend")
     return range(first, last + 1, step)
 
 
@@ -211,9 +202,9 @@ def _range_text(tasks: range) -> str:
     return f"{tasks[0]}-{tasks[-1]}{step}"
 
 
-def _bounded(digits: str, largest: int, word: str) -> int:
-    # Without zeros and the length first: int() of a million digits takes its time, or raises.
+def _number(digits: str, largest: int, word: str) -> int:
+    # The length first: int() of a million digits is slow, or raises.
     digits = digits.lstrip("0") or "0"
     if len(digits) > len(str(largest)) or int(digits) > largest:
-        raise UsageError(f"a number in an id must be at most {largest}, got {word[:40]!r}")
+        raise InvalidWord(repr(word[:40]), f"a number in it exceeds {largest}")
     return int(digits)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from jobs.sweeps.ledger import PLAN_NAME, SWEEP_NAME
+from jobs.sweeps.ledger import SWEEP_NAME
+from jobs.sweeps.planned_point import PLAN_NAME
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,8 @@ from pydantic import BaseModel, ValidationError
 from jobs.errors import RecordError
 from jobs.files import MAX_BYTES, MAX_TABLE_BYTES, attempt_number, read_bounded
 from jobs.record import Record, Started, read_record
-from jobs.sweeps.ledger import JOBS_NAME, PLAN_NAME, SWEEP_NAME, JobLine, PlannedPoint, SweepInfo
+from jobs.sweeps.ledger import JOBS_NAME, SWEEP_NAME, JobLine, SweepInfo
+from jobs.sweeps.planned_point import PLAN_NAME, PlannedPoint
 from jobs.sweeps.sweep_files import Attempt, SweepFiles, Task
 from jobs.text import parse_int, pluralize
 from jobs.validation import first_problem

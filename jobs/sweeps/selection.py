@@ -19,7 +19,8 @@ from jobs.sweeps.ids import (
     Target,
     parse_target,
 )
-from jobs.sweeps.ledger import PLAN_NAME, SWEEP_NAME, Ledger, latest, sweeps
+from jobs.sweeps.ledger import SWEEP_NAME, Ledger, latest, sweeps
+from jobs.sweeps.planned_point import PLAN_NAME
 from jobs.sweeps.sweep_files import SweepFiles
 from jobs.text import parse_int, pluralize
 

@@ -1,4 +1,4 @@
-"""The code that is submitted, as the ledger notes it."""
+"""The code that a sweep was submitted from, as its ledger records it."""
 
 from __future__ import annotations
 
@@ -6,20 +6,25 @@ import dataclasses
 from functools import lru_cache
 from pathlib import Path
 
+from jobs.record import Model
 from jobs.source import CHECKOUT, source_state
-from jobs.sweeps.ledger import Source
 
-__all__ = ["CHECKOUT", "source_of"]
+__all__ = ["CHECKOUT", "Source", "source_of"]
+
+
+class Source(Model):
+    """A commit, and a hash of the changes to it; all None outside a git checkout."""
+
+    commit: str | None = None
+    dirty: bool | None = None
+    dirty_hash: str | None = None
+
+    def __str__(self) -> str:
+        commit = (self.commit or "no commit")[:12]
+        return f"{commit} with changes {self.dirty_hash}" if self.dirty else commit
 
 
 @lru_cache(maxsize=1)
 def source_of(checkout: Path = CHECKOUT) -> Source:
-    """Asks for the checkout's state once.
-
-    Args:
-        checkout: The folder that holds `launch.py`.
-
-    Returns:
-        The commit and whether the tree differs from it; all None outside a git checkout.
-    """
+    """Return the state of the checkout, queried once for each process."""
     return Source(**dataclasses.asdict(source_state(checkout)))

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from jobs.files import read_json
 from jobs.record import Record, Started
-from jobs.sweeps.ledger import SUBMISSION_JSON, JobLine, PlannedPoint, SweepInfo
+from jobs.sweeps.ledger import SUBMISSION_JSON, JobLine, SweepInfo
+from jobs.sweeps.planned_point import PlannedPoint
 from jobs.sweeps.problem import Problem
 from jobs.text import plain_text
 

@@ -8,8 +8,8 @@ from jobs.collect.output import show
 from jobs.errors import WrongIds
 from jobs.files import private_files
 from jobs.status.scheduler_query import whom
+from jobs.sweeps.folders import results_dir, runs_dir
 from jobs.sweeps.ledger import latest
-from jobs.sweeps.plan import results_dir, runs_dir
 from jobs.terminal import screen
 from jobs.verbs.command_line import Call
 

@@ -19,7 +19,7 @@ from jobs.compare.load import load_side, stored_collections
 from jobs.errors import UsageError
 from jobs.status.collection import Collection
 from jobs.status.scheduler_query import whom
-from jobs.sweeps.plan import results_dir, runs_dir
+from jobs.sweeps.folders import results_dir, runs_dir
 from jobs.terminal import screen
 from jobs.terminal.tables import show_table
 from jobs.text import pluralize, shell_quote

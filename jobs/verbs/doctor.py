@@ -14,9 +14,10 @@ from conf.verbs import Run
 from jobs.record import Outcome, Record
 from jobs.schedulers.local import has_sbatch, run_plan
 from jobs.schedulers.lock import submitting
-from jobs.sweeps.plan import make_plan, runs_dir, software, write_ledger
+from jobs.sweeps.folders import runs_dir
+from jobs.sweeps.new_sweep import new_ledger, software, write_ledger
+from jobs.sweeps.plan import make_plan
 from jobs.sweeps.request import PointRequest
-from jobs.sweeps.sharing import new_ledger
 from jobs.sweeps.source import CHECKOUT, source_of
 from jobs.terminal import screen
 from jobs.terminal.interrupts import nothing_started_told

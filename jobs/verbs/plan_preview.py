@@ -17,7 +17,8 @@ from jobs.schedulers.slurm.commands import unused_variables
 from jobs.schedulers.slurm.limits import ClusterLimits, ask_limits
 from jobs.schedulers.slurm.refusals import explain
 from jobs.schedulers.slurm.script import Submission
-from jobs.sweeps.plan import Plan, runs_dir
+from jobs.sweeps.folders import runs_dir
+from jobs.sweeps.plan import Plan
 from jobs.terminal import screen
 from jobs.terminal.tables import show_table
 from jobs.text import pluralize

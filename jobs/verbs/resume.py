@@ -18,11 +18,12 @@ from jobs.schedulers.slurm.limits import ask_limits
 from jobs.schedulers.slurm.recover import recover
 from jobs.status.point_history import PointHistory
 from jobs.status.survey import Survey
-from jobs.sweeps.ledger import Ledger, PlannedPoint, Source
-from jobs.sweeps.plan import Plan, point_id, site_of
+from jobs.sweeps.ledger import Ledger
+from jobs.sweeps.plan import Plan
+from jobs.sweeps.planned_point import PlannedPoint, point_id
 from jobs.sweeps.reading import read_sweep
 from jobs.sweeps.selection import Selection
-from jobs.sweeps.source import source_of
+from jobs.sweeps.source import Source, source_of
 from jobs.terminal import screen
 from jobs.text import pluralize
 from jobs.verbs.command_line import Call
@@ -161,7 +162,7 @@ def repro(config: Repro, call: Call) -> int:
     if len(call.ids) != 1:
         raise UsageError(f"repro must be given one point (p-...), got {len(call.ids)} ids")
     point = _only_point(selected(config, call))
-    cluster, launch = site_of(point)
+    cluster, launch = point.typed_site()
     source = source_of()
     name = point_id(point.config, cluster, source)
     again = point.model_copy(update={"point_id": name, "index": 0})

@@ -12,11 +12,12 @@ from jobs.record import Record, State
 from jobs.schedulers.local import has_sbatch, run_plan
 from jobs.schedulers.lock import submitting
 from jobs.status.exit_code import exit_code
-from jobs.sweeps.labels import common_settings, point_label
-from jobs.sweeps.ledger import Ledger, PlannedPoint
-from jobs.sweeps.plan import Plan, make_plan, write_ledger
+from jobs.sweeps.labels import common_settings
+from jobs.sweeps.ledger import Ledger
+from jobs.sweeps.new_sweep import new_ledger, write_ledger
+from jobs.sweeps.plan import Plan, make_plan
+from jobs.sweeps.planned_point import PlannedPoint
 from jobs.sweeps.request import PointRequest
-from jobs.sweeps.sharing import new_ledger
 from jobs.terminal import screen
 from jobs.terminal.interrupts import nothing_started_told
 from jobs.terminal.running_line import running_line
@@ -58,7 +59,7 @@ def plan(asks: Sequence[PointRequest], call: Call) -> int:
     shown = screen.table("Plan", "point", "what", "runs?")
     for point in made.points:
         runs = "yes" if point.unsupported is None else f"UNSUPPORTED: {point.unsupported}"
-        shown.add_row(point.point_id, point_label(point), runs)
+        shown.add_row(point.point_id, point.label, runs)
     show_table(out, shown)
     screen.say(out, common_settings(made.points))
     if requests is not None:
@@ -100,7 +101,7 @@ def run_here(made: Plan, ledger: Ledger, call: Call) -> int:
         nonlocal begun
         if record is None:
             begun += 1
-            screen.say(out, f"[{begun}/{total}] {point_label(point)}")
+            screen.say(out, f"[{begun}/{total}] {point.label}")
             return
         if single:
             screen.show_record(record, out)
@@ -151,7 +152,5 @@ def show_points(rows: Sequence[tuple[PlannedPoint, Record | None]], out: Console
         outcome = record.outcome.value if record else "PLANNED"
         fprop, bprop = screen.ratios(record) if record else ("", "")
         reason = screen.short(screen.harmless(record.reason if record else ""))
-        made.add_row(
-            point.point_id, point_label(point), screen.styled(outcome), fprop, bprop, reason
-        )
+        made.add_row(point.point_id, point.label, screen.styled(outcome), fprop, bprop, reason)
     show_table(out, made)

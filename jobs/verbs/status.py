@@ -15,7 +15,7 @@ from jobs.errors import UsageError
 from jobs.status.point_history import PointHistory
 from jobs.status.scheduler_query import whom
 from jobs.status.survey import Survey, survey
-from jobs.sweeps.plan import runs_dir
+from jobs.sweeps.folders import runs_dir
 from jobs.sweeps.selection import Selection, select
 from jobs.terminal import screen
 from jobs.text import pluralize

@@ -16,9 +16,9 @@ from jobs.schedulers.slurm.script import Submission, script_of
 from jobs.schedulers.slurm.states import ask_states
 from jobs.schedulers.slurm.submission import Submitted, forget, interpreter_of
 from jobs.sweeps.ledger import Ledger
-from jobs.sweeps.plan import Plan, write_ledger
+from jobs.sweeps.new_sweep import new_ledger, write_ledger
+from jobs.sweeps.plan import Plan
 from jobs.sweeps.selection import Selection
-from jobs.sweeps.sharing import new_ledger
 from jobs.sweeps.source import CHECKOUT
 from jobs.terminal import screen
 from jobs.terminal.interrupts import nothing_started_told

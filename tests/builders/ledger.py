@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from jobs.record import Identity, Record, Started, to_json
-from jobs.sweeps.ledger import JobLine, Ledger, PlannedPoint, Source, SweepInfo
+from jobs.sweeps.ledger import JobLine, Ledger, SweepInfo
+from jobs.sweeps.planned_point import PlannedPoint
+from jobs.sweeps.source import Source
 from tests.builders.records import asked, record
 
 

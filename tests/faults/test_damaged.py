@@ -13,7 +13,8 @@ import pytest
 from jobs.record import Cause
 from jobs.status.scheduler_query import LAST_SEEN
 from jobs.sweeps.ledger import Ledger
-from jobs.sweeps.plan import make_plan, write_ledger
+from jobs.sweeps.new_sweep import write_ledger
+from jobs.sweeps.plan import make_plan
 from jobs.sweeps.request import PointRequest
 from tests.builders.ledger import passed_sweep
 from tests.builders.programs import install_scheduler

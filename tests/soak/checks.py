@@ -12,7 +12,8 @@ from jobs.record import INFRASTRUCTURE_CAUSES, State
 from jobs.schedulers.lock import LOCK
 from jobs.schedulers.slurm.submission import left_behind
 from jobs.status.scheduler_query import LAST_SEEN
-from jobs.sweeps.ledger import PLANNED_JOB, Ledger, PlannedPoint
+from jobs.sweeps.ledger import PLANNED_JOB, Ledger
+from jobs.sweeps.planned_point import PlannedPoint
 from jobs.text import pluralize
 from tests.soak.faults import Injected
 from tests.soak.plan import DUE, GOOD, Asked, act_of

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 
-from jobs.sweeps.ledger import PlannedPoint
+from jobs.sweeps.planned_point import PlannedPoint
 from tests.slurm_cluster import stand_in_node as node
 from tests.slurm_cluster.launching import FAST
 

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from jobs.sweeps.ledger import JobLine, Ledger, PlannedPoint, SweepInfo, now
+from jobs.sweeps.ledger import JobLine, Ledger, SweepInfo, now
+from jobs.sweeps.planned_point import PlannedPoint
 from tests.slurm_cluster import stand_in_node as node
 from tests.slurm_cluster.slurm import SlurmCluster
 from tests.soak import checks

@@ -19,8 +19,7 @@ from jobs.schedulers.slurm.resources import (
     resources_of,
 )
 from jobs.schedulers.slurm.script import Submission
-from jobs.sweeps.ledger import PlannedPoint
-from jobs.sweeps.plan import point_of, site_of
+from jobs.sweeps.planned_point import PlannedPoint
 
 FAR_OVER = 2.0
 """An estimate this many times over a limit warns: the points will hardly end within it."""
@@ -156,8 +155,8 @@ def make_batches(points: Sequence[PlannedPoint], limits: ClusterLimits | None) -
 def _batch(
     group: list[PlannedPoint], limits: ClusterLimits | None
 ) -> tuple[Batch, list[str], list[Capped]]:
-    cluster, launch = site_of(group[0])
-    points = {point.point_id: point_of(point) for point in group}
+    cluster, launch = group[0].typed_site()
+    points = {point.point_id: point.typed_config() for point in group}
     gpu = next(iter(points.values())).gpu
     memory = max(memory_mib(point) for point in points.values())
     resources, notes = complete(resources_of(gpu, cluster, launch), gpu, memory, limits)

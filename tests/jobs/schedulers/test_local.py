@@ -14,9 +14,12 @@ from jobs.errors import LedgerError
 from jobs.record import Cause, Outcome, Record
 from jobs.schedulers import local
 from jobs.schedulers.local import has_sbatch, run_plan
-from jobs.sweeps.ledger import PLANNED_JOB, Ledger, PlannedPoint, Source
-from jobs.sweeps.plan import Plan, make_plan, write_ledger
+from jobs.sweeps.ledger import PLANNED_JOB, Ledger
+from jobs.sweeps.new_sweep import write_ledger
+from jobs.sweeps.plan import Plan, make_plan
+from jobs.sweeps.planned_point import PlannedPoint
 from jobs.sweeps.request import PointRequest
+from jobs.sweeps.source import Source
 from tests.conf.compositions import composed
 from tests.fake_node import install
 

@@ -18,7 +18,8 @@ from jobs.schedulers.slurm.states import Knowledge, TaskState
 from jobs.status.log_search import TAIL_BYTES
 from jobs.status.scheduler_query import LAST_SEEN
 from jobs.status.survey import Survey, survey
-from jobs.sweeps.ledger import JobLine, Ledger, PlannedPoint, SweepInfo, now
+from jobs.sweeps.ledger import JobLine, Ledger, SweepInfo, now
+from jobs.sweeps.planned_point import PlannedPoint
 from jobs.sweeps.selection import Selection
 from jobs.terminal import screen
 from jobs.verbs.logs import show_log

@@ -10,7 +10,7 @@ from jobs.collect.junit import junit_text
 from jobs.record import State
 from jobs.status.collection import Collection
 from jobs.status.point_result import PointResult
-from jobs.sweeps.labels import words_apart
+from jobs.sweeps.labels import distinguish
 from tests.builders.records import asked
 
 
@@ -23,7 +23,7 @@ def points(*configs: dict[str, object]) -> list[PointResult]:
 
 def test_a_key_that_varies_is_told_with_each_point() -> None:
     configs = [asked(shape__projection=name) for name in ("fused", "split")]
-    assert words_apart(configs) == ["projection=fused", "projection=split"]
+    assert distinguish(configs) == ["projection=fused", "projection=split"]
 
 
 def test_what_every_name_says_and_what_follows_from_it_is_not_repeated() -> None:
@@ -33,12 +33,12 @@ def test_what_every_name_says_and_what_follows_from_it_is_not_repeated() -> None
         asked("bf16", "cpu", "tiny"),
         asked("mxfp8", "h200", "kimi_k2", shape__batch=2),
     ]
-    assert words_apart(configs) == [""] * 4
+    assert distinguish(configs) == [""] * 4
 
 
 def test_a_choice_of_another_group_is_told_by_the_groups_name() -> None:
     configs = [asked(tolerance__name=name) for name in ("calibrated", "seed")]
-    assert words_apart(configs) == ["tolerance=calibrated", "tolerance=seed"]
+    assert distinguish(configs) == ["tolerance=calibrated", "tolerance=seed"]
 
 
 def test_what_most_points_have_is_not_said() -> None:
@@ -47,7 +47,7 @@ def test_what_most_points_have_is_not_said() -> None:
         asked(shape__rope_kernel="eager"),
         asked(tolerance__name="none", backend="emulated"),
     ]
-    assert words_apart(configs) == [
+    assert distinguish(configs) == [
         *("", "", ""),
         "rope_kernel=eager",
         "backend=emulated tolerance=none",
@@ -55,15 +55,15 @@ def test_what_most_points_have_is_not_said() -> None:
 
 
 def test_a_number_is_the_same_with_and_without_its_point() -> None:
-    assert words_apart([asked(gpu__memory_gib=279), asked(gpu__memory_gib=279.0)]) == ["", ""]
+    assert distinguish([asked(gpu__memory_gib=279), asked(gpu__memory_gib=279.0)]) == ["", ""]
 
 
 def test_how_long_was_measured_is_said_only_where_nothing_else_tells_two_apart() -> None:
     lengths = [asked(shape__seq_len=length, benchmark__blocks=length) for length in (1024, 2048)]
-    assert words_apart(lengths) == ["", ""]
+    assert distinguish(lengths) == ["", ""]
     blocks = [asked(benchmark__blocks=count) for count in (5, 10)]
-    assert words_apart(blocks) == ["blocks=5", "blocks=10"]
-    assert words_apart([*lengths, *blocks, asked(benchmark__blocks=5, shape__seed=1)]) == [
+    assert distinguish(blocks) == ["blocks=5", "blocks=10"]
+    assert distinguish([*lengths, *blocks, asked(benchmark__blocks=5, shape__seed=1)]) == [
         *("", ""),
         *("blocks=5", "blocks=10"),
         "seed=1",
@@ -100,12 +100,12 @@ def test_names_stay_apart_in_every_mixture() -> None:
 
 def test_keys_that_end_alike_are_told_whole() -> None:
     configs = [asked() | {"a": {"x": one}, "b": {"x": 3 - one}} for one in (1, 2)]
-    assert words_apart(configs) == ["a.x=1 b.x=2", "a.x=2 b.x=1"]
+    assert distinguish(configs) == ["a.x=1 b.x=2", "a.x=2 b.x=1"]
 
 
 def test_a_probe_and_a_lost_plan_get_no_words() -> None:
     configs = [asked(shape__seed=1), asked(shape__seed=2), asked(job="probe"), {}]
-    assert words_apart(configs) == ["seed=1", "seed=2", "", ""]
+    assert distinguish(configs) == ["seed=1", "seed=2", "", ""]
 
 
 def test_labels_and_junit_names_of_a_collection_differ() -> None:

@@ -15,16 +15,8 @@ import pytest
 from jobs.errors import LedgerError, NoSweep
 from jobs.files import new_attempt
 from jobs.sweeps import ledger as module
-from jobs.sweeps.ledger import (
-    JobLine,
-    Ledger,
-    PlannedPoint,
-    SweepInfo,
-    latest,
-    now,
-    safe_name,
-    sweeps,
-)
+from jobs.sweeps.ledger import JobLine, Ledger, SweepInfo, latest, now, safe_name, sweeps
+from jobs.sweeps.planned_point import PlannedPoint
 
 POINTS = [PlannedPoint(point_id=f"p-{index}", index=index, config={"a": 1}) for index in range(3)]
 

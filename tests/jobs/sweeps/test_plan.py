@@ -14,25 +14,19 @@ import pytest
 
 from conf.choices import Backend, RecipeName
 from conf.plain import from_plain, to_plain
+from conf.problem import Problem
 from conf.schema import Bf16Recipe, Fp8CurrentRecipe, Point
 from conf.site import Cluster, Container, Launch, Request
 from conf.verbs import Places, Run
-from jobs.errors import InvalidConfig, LedgerError, UsageError
-from jobs.sweeps import plan
-from jobs.sweeps.ledger import Ledger, PlannedPoint, Source
-from jobs.sweeps.plan import (
-    POINT_FIELDS,
-    make_plan,
-    point_id,
-    point_of,
-    results_dir,
-    runs_dir,
-    site_of,
-    software,
-    write_ledger,
-)
+from jobs.errors import DuplicatePoint, InvalidConfig, InvalidValue, LedgerError
+from jobs.sweeps import new_sweep, plan
+from jobs.sweeps.folders import results_dir, runs_dir
+from jobs.sweeps.ledger import Ledger
+from jobs.sweeps.new_sweep import software, write_ledger
+from jobs.sweeps.plan import POINT_FIELDS, make_plan
+from jobs.sweeps.planned_point import PlannedPoint, point_id
 from jobs.sweeps.request import PointRequest
-from jobs.sweeps.source import CHECKOUT
+from jobs.sweeps.source import CHECKOUT, Source
 from tests.conf.compositions import composed
 
 SOURCE = Source(commit="c0ffee", dirty=True, dirty_hash="d1")
@@ -145,46 +139,52 @@ def test_commit_and_dirty_tree_count(config: Run) -> None:
 def test_every_problem_of_every_point_is_told_once(config: Run) -> None:
     wrong = with_changed(config, "shape.num_heads", -1)
     worse = with_changed(wrong, "shape.batch", -1)
-    with pytest.raises(UsageError) as refused:
+    with pytest.raises(InvalidConfig) as refused:
         make_plan(
             [PointRequest(config, {}), PointRequest(wrong, {}), PointRequest(worse, {})], SOURCE
         )
-    assert str(refused.value).splitlines() == [
-        "shape.num_heads must be at least 1, got -1",
-        "shape.batch must be at least 1, got -1",
+    assert refused.value.problems == [
+        Problem(key, "be at least 1", -1) for key in ("shape.num_heads", "shape.batch")
     ]
 
 
 def test_two_choices_that_make_one_point_are_told(config: Run) -> None:
-    asks = [PointRequest(config, {"shape.seq_len": value}) for value in ("128", "0128")]
-    with pytest.raises(
-        UsageError, match=r"^shape.seq_len=128 and shape.seq_len=0128 make the same"
-    ):
-        make_plan(asks, SOURCE)
+    requests = [PointRequest(config, {"shape.seq_len": value}) for value in ("128", "0128")]
+    with pytest.raises(DuplicatePoint) as refused:
+        make_plan(requests, SOURCE)
+    assert (refused.value.first, refused.value.second) == (
+        "shape.seq_len=128",
+        "shape.seq_len=0128",
+    )
+    assert refused.value.same_site
 
 
 def test_where_a_point_runs_does_not_make_another_point(config: Run) -> None:
-    asks = [
+    requests = [
         PointRequest(with_changed(config, "launch.retries", value), {"launch.retries": str(value)})
         for value in (1, 2)
     ]
-    with pytest.raises(UsageError, match="run two sweeps and compare them"):
-        make_plan(asks, SOURCE)
+    with pytest.raises(DuplicatePoint) as refused:
+        make_plan(requests, SOURCE)
+    assert not refused.value.same_site
 
 
 def test_a_sweep_has_one_cluster(config: Run) -> None:
     other = with_changed(config, "cluster.name", "ours")
-    with pytest.raises(InvalidConfig, match="cluster must be the same for the whole sweep"):
+    with pytest.raises(InvalidConfig) as refused:
         make_plan([PointRequest(config, {}), PointRequest(other, {})], SOURCE)
+    (problem,) = refused.value.problems
+    assert isinstance(problem, Problem)
+    assert problem.key == "cluster"
 
 
 def test_a_damaged_plan_is_told_with_its_point_and_key(config: Run) -> None:
     (point,) = make_plan([PointRequest(config, {})], SOURCE).points
     wide = point.model_copy(update={"config": point.config | {"shape": {"seq_len": "x"}}})
     with pytest.raises(LedgerError, match=rf"{point.point_id}: config.shape.seq_len"):
-        point_of(wide)
+        wide.typed_config()
     with pytest.raises(LedgerError, match=r"site.cluster must be a mapping, got null"):
-        site_of(point.model_copy(update={"site": {}}))
+        point.model_copy(update={"site": {}}).typed_site()
 
 
 def test_a_checkout_that_no_import_path_can_name_is_told(
@@ -210,10 +210,10 @@ def test_a_plan_holds_the_typed_point_and_its_site(config: Run) -> None:
     config.recipe = Bf16Recipe()
     (point,) = make_plan([PointRequest(config, {})], SOURCE).points
     back = PlannedPoint.model_validate_json(point.model_dump_json())
-    assert point_of(back) == Point(
+    assert back.typed_config() == Point(
         **{field.name: getattr(config, field.name) for field in dataclasses.fields(Point)}
     )
-    assert site_of(back) == (config.cluster, config.launch)
+    assert back.typed_site() == (config.cluster, config.launch)
 
 
 def test_the_ledger_holds_all_that_a_node_needs_before_anything_starts(
@@ -247,7 +247,7 @@ def test_of_a_ledger_that_cannot_be_written_nothing_stays(
         path.write_text("half")
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(plan, "write_atomic", full)
+    monkeypatch.setattr(new_sweep, "write_atomic", full)
     made = make_plan([PointRequest(config, {})], SOURCE)
     ledger = Ledger.create(tmp_path)
     with pytest.raises(LedgerError) as caught:
@@ -263,7 +263,7 @@ def test_of_a_plan_whose_writing_is_interrupted_nothing_stays(
     def interrupt(path: Path, _text: str) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(plan, "write_atomic", interrupt)
+    monkeypatch.setattr(new_sweep, "write_atomic", interrupt)
     made = make_plan([PointRequest(config, {})], SOURCE)
     with pytest.raises(KeyboardInterrupt):
         write_ledger(made, Ledger.create(tmp_path), verb="run", command="python launch.py")
@@ -280,5 +280,6 @@ def test_places_are_in_the_checkout_unless_named(
     named = Places(runs_dir="here", results_dir="~/there")
     assert runs_dir(named) == tmp_path / "here"
     assert results_dir(named) == Path("/home/me/there")
-    with pytest.raises(UsageError, match=r"^runs_dir must name a folder, got ' '; leave it out"):
+    with pytest.raises(InvalidValue) as refused:
         runs_dir(Places(runs_dir=" "))
+    assert refused.value.key == "runs_dir"

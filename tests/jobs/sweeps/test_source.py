@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs.sweeps.ledger import Source
-from jobs.sweeps.source import source_of
+from jobs.sweeps.source import Source, source_of
 
 
 @pytest.fixture(autouse=True)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from jobs.record import Cause, Evidence, Outcome, Record
-from jobs.sweeps.ledger import PlannedPoint
+from jobs.sweeps.planned_point import PlannedPoint
 from jobs.terminal import screen
 from jobs.verbs.run import show_points
 from tests.builders.records import asked, record

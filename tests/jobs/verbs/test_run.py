@@ -10,8 +10,9 @@ import pytest
 
 from jobs.record import Record
 from jobs.schedulers.slurm.limits import ClusterLimits, NodeKind, Partition
-from jobs.sweeps.ledger import Ledger, PlannedPoint
+from jobs.sweeps.ledger import Ledger
 from jobs.sweeps.plan import Plan
+from jobs.sweeps.planned_point import PlannedPoint
 from jobs.verbs import plan_preview as show_plan
 from jobs.verbs import run as verb_points
 from tests.fake_node import install

@@ -17,7 +17,7 @@ from jobs.errors import UsageError
 from jobs.schedulers.slurm.batches import cut, make_batches
 from jobs.schedulers.slurm.estimate import job_time_min, memory_mib, point_time_s
 from jobs.schedulers.slurm.limits import ClusterLimits, NodeKind, Partition
-from jobs.sweeps.ledger import PlannedPoint
+from jobs.sweeps.planned_point import PlannedPoint
 
 TINY = Shape(name="tiny", seq_len=128, hidden=256, num_heads=4)
 LIMITS = ClusterLimits(
