@@ -1,4 +1,4 @@
-"""Figures that others published, as a collection to compare with that says what it is."""
+"""Published figures as a collection, marked as published, to compare measurements with."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from jobs.errors import UsageError
+from jobs.errors import RecordError
 from jobs.files import read_json
 from jobs.record import (
-    DIRECTIONS,
     ArmBenchmark,
     BenchmarkResult,
     Environment,
@@ -18,7 +17,6 @@ from jobs.record import (
     Outcome,
     Record,
     Speedup,
-    State,
     Timing,
     config_value,
 )
@@ -27,6 +25,7 @@ from jobs.status.point_result import PointResult
 from jobs.validation import first_problem
 
 NOTE = "published, not measured here"
+_CONFIDENCE = 0.95
 
 
 class _Strict(BaseModel):
@@ -41,9 +40,9 @@ class PublishedArm(_Strict):
 
 
 class PublishedRow(_Strict):
-    """One published line: what was said of how it was measured, and its figures.
+    """One published line.
 
-    `asked` holds only what the source says, by the keys of a point's configuration.
+    `asked` holds only the settings that the source names, by the keys of a point's configuration.
     """
 
     name: str
@@ -65,71 +64,44 @@ class Published(_Strict):
 
 
 def load_published(path: Path) -> Collection:
-    """Reads a file of published figures.
-
-    Args:
-        path: Like `docs/results/published.json`.
-
-    Returns:
-        A collection whose every point is marked as published and has no interval of its own.
+    """Read a file like `docs/results/published.json`; its figures have no interval.
 
     Raises:
-        UsageError: The file is missing, or does not hold published figures.
+        RecordError: The file cannot be read, or holds something else.
     """
     try:
-        held = Published.model_validate(read_json(path))
+        content = Published.model_validate(read_json(path))
     except OSError as error:
-        raise UsageError(f"file must be readable, got {path}: {error.strerror}") from error
+        raise RecordError(path, f"cannot be read: {error.strerror}") from error
     except ValueError as error:
-        first = first_problem(error)
-        raise UsageError(f"file must hold published figures, got {path}: {first}") from error
-    return Collection(held.name, [_point(row, held.statistic) for row in held.rows])
+        problem = f"does not hold published figures: {first_problem(error)}"
+        raise RecordError(path, problem) from error
+    return Collection(content.name, [_point(row, content.statistic) for row in content.rows])
 
 
 def _point(row: PublishedRow, statistic: str) -> PointResult:
     batch, seq_len = (config_value(row.asked, f"shape.{key}") for key in ("batch", "seq_len"))
     tokens = batch * seq_len if isinstance(batch, int) and isinstance(seq_len, int) else 0
-    recipe = config_value(row.asked, "recipe.name") or "recipe"
-    arms = [
-        _arm("recipe", str(recipe), row.recipe, tokens),
-        _arm("bf16", "bf16", row.bf16, tokens),
-    ]
-    speedups = {
-        f"{direction}_speedup": _speedup(
-            getattr(row.bf16, f"{direction}_ms") / getattr(row.recipe, f"{direction}_ms")
-        )
-        for direction in DIRECTIONS
-    }
+    recipe = str(config_value(row.asked, "recipe.name") or "recipe")
     benchmark = BenchmarkResult(
         method=f"as published: {row.source}",
         statistic=statistic,
-        confidence=0.95,
-        arms=arms,
+        confidence=_CONFIDENCE,
+        arms=[_arm("recipe", recipe, row.recipe, tokens), _arm("bf16", "bf16", row.bf16, tokens)],
         notes=[NOTE, row.remarks],
-        **speedups,  # type: ignore[arg-type] # two of its optional fields, by name
+        fprop_speedup=_speedup(row.bf16.fprop_ms / row.recipe.fprop_ms),
+        bprop_speedup=_speedup(row.bf16.bprop_ms / row.recipe.bprop_ms),
     )
     record = Record(
         identity=Identity(point_id=row.name),
         config=row.asked,
-        environment=Environment.model_validate(
-            {"gpu_name": row.gpu_name, "cudnn_transformer_engine": row.cudnn}
-        ),
+        environment=Environment(gpu_name=row.gpu_name, cudnn_transformer_engine=row.cudnn),
         benchmark=benchmark,
         outcome=Outcome.PASSED,
         reason=NOTE,
         command=row.source,
     )
-    return PointResult(
-        point_id=row.name,
-        sweep_id="published",
-        config=row.asked,
-        state=State.PASSED,
-        reason=NOTE,
-        record=record,
-        command=row.source,
-        note=NOTE,
-        partial=True,
-    )
+    return PointResult.of_record(record, "published", note=NOTE, partial=True)
 
 
 def _arm(name: str, precision: str, times: PublishedArm, tokens: int) -> ArmBenchmark:

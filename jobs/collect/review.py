@@ -1,13 +1,14 @@
-"""A collection as a Markdown block for a review comment, in the form that reviewers know."""
+"""A collection as a Markdown block for a review comment."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
+from jobs.environment import LABELS
 from jobs.perf import perf_lines
-from jobs.record import Record, State
+from jobs.record import Record, State, state_text
 from jobs.status.collection import Collection
 from jobs.status.point_result import PointResult, emulated_note
 from jobs.text import plain_text, pluralize
@@ -17,87 +18,73 @@ MAX_CHARS = 60_000
 
 _MAX_LISTED = 40
 _MAX_COMMANDS = 4
+_MAX_JOBS = 12
+_MAX_REASON = 300
 _MAX_DIGITS = 10
 
 
 def review_text(collection: Collection) -> str:
-    """The collection as Markdown: jobs, GPU, versions, command, result, times.
-
-    Args:
-        collection: Any collection.
-
-    Returns:
-        Text of at most MAX_CHARS characters; what does not fit is pluralize.
-    """
+    """Return jobs, GPU, versions, command, result and times, at most `MAX_CHARS` characters."""
     blocks = [f"### {collection.name}: {result_text(collection)}"]
-    groups: dict[tuple[str, ...], list[PointResult]] = defaultdict(list)
+    groups: dict[tuple[tuple[str, str], ...], list[PointResult]] = defaultdict(list)
     for point in collection.points:
-        groups[_environment(point)].append(point)
+        groups[tuple(_environment(point).items())].append(point)
     for environment, points in groups.items():
-        blocks.append(_facts(environment, points))
+        blocks.append(_facts(dict(environment), points))
         blocks += _times(points)
-    blocks += _unhappy(collection.points)
+    blocks += _not_passed(collection.points)
     return _fit(blocks)
 
 
 def result_text(collection: Collection) -> str:
-    """Every outcome and state that occurs, with its count, and what was planned."""
+    """Return the number of points in each state that occurs, and of those planned."""
     totals = collection.totals
-    named = [f"{totals[name]} {name}" for name in State if totals[name]]
-    return f"{', '.join(named) or 'nothing'} of {totals['planned']} planned"
+    counts = [f"{totals[state]} {state}" for state in State if totals[state]]
+    return f"{', '.join(counts) or 'nothing'} of {totals['planned']} planned"
 
 
-def _environment(point: PointResult) -> tuple[str, ...]:
+def _environment(point: PointResult) -> dict[str, str]:
     if point.record is None:
-        return ()
-    found = point.record.environment
-    mxfp8 = next((c for c in point.record.capability.checks if c.name == "MXFP8 available"), None)
+        return {}
+    environment, checks = point.record.environment, point.record.capability.checks
+    mxfp8 = next((check for check in checks if check.name == "MXFP8 available"), None)
     available = "unknown"
     if mxfp8 is not None and mxfp8.ok is not None:
         available = "yes" if mxfp8.ok else f"no: {mxfp8.reason}"
-    return (
-        found.gpu_name or "none",
-        found.compute_capability or "none",
-        _cudnn(found.cudnn_transformer_engine, found.cudnn_torch),
-        available,
-        found.transformer_engine or "none",
-        found.driver or "none",
-        found.commit or "unknown",
-    )
+    return {
+        LABELS["gpu_name"]: environment.gpu_name or "none",
+        "CUDA capability": environment.compute_capability or "none",
+        "cuDNN": _cudnn(environment.cudnn_transformer_engine, environment.cudnn_torch),
+        "MXFP8 available": available,
+        LABELS["transformer_engine"]: environment.transformer_engine or "none",
+        "Driver": environment.driver or "none",
+        "Commit": environment.commit or "unknown",
+    }
 
 
-def _cudnn(of_te: str | None, of_torch: str | None) -> str:
-    if of_te and of_torch and of_te != of_torch:
-        return f"{of_te} (Transformer Engine), {of_torch} (torch)"
-    return of_te or of_torch or "none"
+def _cudnn(of_transformer_engine: str | None, of_torch: str | None) -> str:
+    if of_transformer_engine and of_torch and of_transformer_engine != of_torch:
+        return f"{of_transformer_engine} (Transformer Engine), {of_torch} (torch)"
+    return of_transformer_engine or of_torch or "none"
 
 
-def _facts(environment: tuple[str, ...], points: list[PointResult]) -> str:
-    names = (
-        "GPU",
-        "CUDA capability",
-        "cuDNN",
-        "MXFP8 available",
-        "Transformer Engine",
-        "Driver",
-        "Commit",
-    )
+def _facts(environment: dict[str, str], points: list[PointResult]) -> str:
     counts = Counter(point.state for point in points)
     jobs = compact([point.job_id for point in points if point.job_id])
     commands = list(dict.fromkeys(point.command for point in points if point.command))
-    facts = {"Job": _listed(jobs) or "none"}
-    facts |= dict(zip(names, environment, strict=False))
     shown = [_code(command) for command in commands[:_MAX_COMMANDS]]
-    rest = len(commands) - len(shown)
-    shown += [f"and {rest} more, in points.csv"] if rest > 0 else []
-    facts["Command"] = "<br>".join(shown) or "unknown"
-    facts["Result"] = ", ".join(f"{count} {state}" for state, count in sorted(counts.items()))
+    if len(commands) > _MAX_COMMANDS:
+        shown.append(f"and {len(commands) - _MAX_COMMANDS} more, in points.csv")
     note = emulated_note(points)
-    facts |= {"Emulated": note} if note else {}
-    lines = ["| | |", "|---|---|"]
-    for name, value in facts.items():
-        lines.append(f"| {name} | {value if name == 'Command' else cell(value)} |")
-    return "\n".join(lines)
+    more = f" and {len(jobs) - _MAX_JOBS} more" if len(jobs) > _MAX_JOBS else ""
+    rows = {
+        "Job": cell(", ".join(jobs[:_MAX_JOBS]) + more) or "none",
+        **{name: cell(value) for name, value in environment.items()},
+        "Command": "<br>".join(shown) or "unknown",
+        "Result": ", ".join(f"{count} {state}" for state, count in sorted(counts.items())),
+    }
+    rows |= {"Emulated": cell(note)} if note else {}
+    return _table(("", ""), rows.items())
 
 
 def _times(points: list[PointResult]) -> list[str]:
@@ -108,8 +95,7 @@ def _times(points: list[PointResult]) -> list[str]:
     ]
     if not shown:
         return []
-    text = "\n".join("\n".join(lines) for lines in shown[:_MAX_LISTED])
-    blocks = [_fenced(text)]
+    blocks = [_fenced("\n".join("\n".join(lines) for lines in shown[:_MAX_LISTED]))]
     if len(shown) > _MAX_LISTED:
         blocks.append(f"... and the times of {pluralize(len(shown) - _MAX_LISTED, 'more point')}.")
     return blocks
@@ -120,29 +106,33 @@ def _notes(record: Record) -> list[str]:
     return [f"  Note: {' '.join(plain_text(note).split())}" for note in notes]
 
 
-def _unhappy(points: list[PointResult]) -> list[str]:
-    others = [point for point in points if point.state != "PASSED"]
+def _not_passed(points: list[PointResult]) -> list[str]:
+    others = [point for point in points if point.state is not State.PASSED]
     if not others:
         return []
-    lines = ["| point | job | result | why |", "|---|---|---|---|"]
+    rows = []
     for point in others[:_MAX_LISTED]:
-        state = f"{point.state} {point.cause}" if point.cause else point.state
-        why = point.reason or next((line for q in point.evidence for line in q.lines), "")
-        cells = (point.label, point.job_id or "", state, why[:300])
-        lines.append(f"| {' | '.join(cell(text) for text in cells)} |")
-    blocks = ["\n".join(lines)]
+        reason = point.reason or next((line for q in point.evidence for line in q.lines), "")
+        state = state_text(point.state, point.cause)
+        row = (point.label, point.job_id or "", state, reason[:_MAX_REASON])
+        rows.append(tuple(map(cell, row)))
+    blocks = [_table(("point", "job", "result", "reason"), rows)]
     if len(others) > _MAX_LISTED:
-        blocks.append(
-            f"... and {pluralize(len(others) - _MAX_LISTED, 'more point')} that did not pass."
-        )
+        more = pluralize(len(others) - _MAX_LISTED, "more point")
+        blocks.append(f"... and {more} that did not pass.")
     return blocks
 
 
+def _table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [titles, ["---"] * len(titles), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
 def cell(text: str) -> str:
-    """Text made harmless for one cell of a Markdown table: no markup, no mention, one line."""
+    """Return text as one cell of a Markdown table: no markup, no mention, one line."""
     flat = " ".join(plain_text(text).split())
-    marked = re.sub(r"([\\`*{}\[\]<>|#~]|(?<!\w)_|_(?!\w))", r"\\\1", flat)
-    return marked.replace("@", "@\u200b")
+    escaped = re.sub(r"([\\`*{}\[\]<>|#~]|(?<!\w)_|_(?!\w))", r"\\\1", flat)
+    return escaped.replace("@", "@\u200b")
 
 
 def _code(text: str) -> str:
@@ -163,21 +153,13 @@ def _longest_run(text: str) -> int:
 
 
 def compact(job_ids: Sequence[str]) -> list[str]:
-    """Job ids as SLURM prints several of one array, `14_[0-3,7]`, in the order of the arrays.
-
-    Args:
-        job_ids: Ids of jobs or of tasks of arrays, in any order, also more than once.
-
-    Returns:
-        A word for each job.
-    """
+    """Return one word for each job, tasks of an array as SLURM writes them: 14_[0-3,7]."""
     tasks: dict[str, set[int]] = {}
     for job_id in job_ids:
         job, _, task = job_id.partition("_")
         is_task = task.isdecimal() and len(task) < _MAX_DIGITS
-        known = tasks.setdefault(job if is_task else job_id, set())
-        known |= {int(task)} if is_task else set()
-    return [f"{job}_{_ranges(sorted(held))}" if held else job for job, held in tasks.items()]
+        tasks.setdefault(job if is_task else job_id, set()).update([int(task)] if is_task else [])
+    return [f"{job}_{_ranges(sorted(some))}" if some else job for job, some in tasks.items()]
 
 
 def _ranges(numbers: list[int]) -> str:
@@ -189,13 +171,7 @@ def _ranges(numbers: list[int]) -> str:
             ends[-1][1] = number
         else:
             ends.append([number, number])
-    words = (f"{low}-{high}" if low < high else str(low) for low, high in ends)
-    return f"[{','.join(words)}]"
-
-
-def _listed(words: list[str]) -> str:
-    more = f" and {len(words) - 12} more" if len(words) > 12 else ""
-    return ", ".join(words[:12]) + more
+    return f"[{','.join(f'{low}-{high}' if low < high else str(low) for low, high in ends)}]"
 
 
 def _fit(blocks: list[str]) -> str:
@@ -203,8 +179,8 @@ def _fit(blocks: list[str]) -> str:
     size = 0
     for block in blocks:
         if size + len(block) > MAX_CHARS:
-            rest = pluralize(len(blocks) - len(kept), "more block")
-            kept.append(f"... {rest} did not fit: see report.html.")
+            skipped = pluralize(len(blocks) - len(kept), "more block")
+            kept.append(f"... {skipped} did not fit; see report.html.")
             break
         kept.append(block)
         size += len(block) + 2

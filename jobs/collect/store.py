@@ -1,4 +1,4 @@
-"""`collection.json`: what a collection's folder says of itself, and how it is read back."""
+"""`collection.json`: the index of a collection's folder."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 
 from jobs.errors import RecordError
 from jobs.files import MAX_TABLE_BYTES, is_outside, read_bounded, read_json, write_atomic
-from jobs.record import read_record
+from jobs.record import Record, read_record
 from jobs.status.collection import Collection
 from jobs.status.point_result import PointResult
 from jobs.sweeps.ledger import SweepInfo
@@ -26,14 +26,11 @@ _POINTS = TypeAdapter(list[PointResult])
 _PROBLEMS = TypeAdapter(list[Problem])
 _NAMES = TypeAdapter(list[str])
 _SWEEPS = TypeAdapter(dict[str, dict[str, Any]])
+_NOT_STORED = ("record", "apart")
 
 
 def save_collection(collection: Collection) -> None:
-    """Writes `collection.json`; records are referred to, not repeated.
-
-    Args:
-        collection: A collection that has a folder.
-    """
+    """Write `collection.json`, which refers to records by their paths."""
     assert collection.folder is not None
     head = json.dumps(
         {
@@ -46,78 +43,76 @@ def save_collection(collection: Collection) -> None:
         },
         indent=1,
     )
-    points = ",\n".join(json.dumps(_bare(point)) for point in collection.points)
+    points = ",\n".join(json.dumps(_stored(point)) for point in collection.points)
     text = f'{head[:-2]},\n "points": [\n{points}\n]}}\n'
     write_if_changed(collection.folder / STORE_NAME, text)
 
 
-def _bare(point: PointResult) -> dict[str, Any]:
-    """The point without its record; by hand, for `asdict` copies the whole configuration."""
-    bare = {key: value for key, value in vars(point).items() if key not in ("record", "apart")}
-    return bare | {"evidence": [vars(quote) for quote in point.evidence]}
+def _stored(point: PointResult) -> dict[str, Any]:
+    # Not by `asdict`, which copies the whole configuration.
+    fields = {key: value for key, value in vars(point).items() if key not in _NOT_STORED}
+    return fields | {"evidence": [vars(quote) for quote in point.evidence]}
 
 
 def load_collection(folder: Path) -> Collection:
-    """Reads a collection's folder back, also one that was copied from elsewhere.
-
-    Args:
-        folder: A folder that holds `collection.json`.
-
-    Returns:
-        The collection; a record that cannot be read any more becomes a problem.
+    """Read a collection's folder, or a copy of one; unreadable records become problems.
 
     Raises:
         RecordError: `collection.json` is missing or damaged.
     """
     path = folder / STORE_NAME
     try:
-        held: dict[str, Any] = read_json(path, MAX_TABLE_BYTES)
-        points = _POINTS.validate_python(held["points"])
-        problems = _PROBLEMS.validate_python(held["problems"])
-        sweeps = {
-            key: SweepInfo.model_validate(info).model_dump(mode="json") if info else {}
-            for key, info in _SWEEPS.validate_python(held["sweeps"]).items()
-        }
-        name, job_ids = str(held["name"]), _NAMES.validate_python(held["job_ids"])
+        content: dict[str, Any] = read_json(path, MAX_TABLE_BYTES)
+        collection = Collection(
+            name=str(content["name"]),
+            points=_POINTS.validate_python(content["points"]),
+            folder=folder,
+            sweeps={
+                key: SweepInfo.model_validate(info).model_dump(mode="json") if info else {}
+                for key, info in _SWEEPS.validate_python(content["sweeps"]).items()
+            },
+            problems=_PROBLEMS.validate_python(content["problems"]),
+            job_ids=_NAMES.validate_python(content["job_ids"]),
+        )
     except OSError as error:
         raise RecordError(path, f"cannot be read: {error.strerror}") from error
     except KeyError as error:
         raise RecordError(path, f"is not a collection: {error} is missing") from error
     except (ValueError, TypeError, AssertionError) as error:
         raise RecordError(path, f"is not a collection: {first_problem(error)}") from error
-    loaded = []
-    for point in points:
+    points = [_with_record(point, folder, collection.problems) for point in collection.points]
+    return dataclasses.replace(collection, points=points)
+
+
+def _with_record(point: PointResult, folder: Path, problems: list[Problem]) -> PointResult:
+    if point.record_file is None:
+        return dataclasses.replace(point, record=None)
+    try:
+        record: Record | None = _read(folder, point.record_file, point.point_id)
+    except RecordError as error:
+        problems.append(Problem(point.record_file, error.problem))
         record = None
-        if point.record_file is not None:
-            try:
-                path = _inside(folder, point.record_file)
-                held_record = read_record(path)
-                check_owner(held_record, point.point_id, path)
-                record = held_record
-            except RecordError as error:
-                problems.append(Problem(point.record_file, error.problem))
-        loaded.append(dataclasses.replace(point, record=record))
-    return Collection(name, loaded, folder, sweeps, problems, job_ids)
+    return dataclasses.replace(point, record=record)
 
 
-def write_if_changed(path: Path, text: str) -> bool:
-    """Writes a file whole unless it holds this text already; tells whether it wrote."""
-    if holds(path, text):
-        return False
-    write_atomic(path, text)
-    return True
+def _read(folder: Path, name: str, point_id: str) -> Record:
+    path = folder / name
+    if is_outside(path, folder):
+        raise RecordError(path, "is outside the collection's folder")
+    record = read_record(path)
+    check_owner(record, point_id, path)
+    return record
+
+
+def write_if_changed(path: Path, text: str) -> None:
+    """Write a file unless it has this content already."""
+    if not holds(path, text):
+        write_atomic(path, text)
 
 
 def holds(path: Path, text: str) -> bool:
-    """Whether a file is there and holds this text."""
+    """True if the file exists with this content."""
     try:
         return read_bounded(path, MAX_TABLE_BYTES) == text.encode()
     except OSError:
         return False
-
-
-def _inside(folder: Path, name: str) -> Path:
-    path = folder / name
-    if is_outside(path, folder):
-        raise RecordError(path, "lies outside the folder of the collection")
-    return path

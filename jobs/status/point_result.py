@@ -63,7 +63,9 @@ class PointResult:
     apart: str = ""
 
     @classmethod
-    def of_record(cls, record: Record, sweep_id: str) -> PointResult:
+    def of_record(
+        cls, record: Record, sweep_id: str, *, note: str = "", partial: bool = False
+    ) -> PointResult:
         """Return the result of a record that lies outside a sweep."""
         return cls(
             point_id=record.identity.point_id,
@@ -78,6 +80,8 @@ class PointResult:
             attempts=1,
             record=record,
             command=record.command,
+            note=note,
+            partial=partial,
         )
 
     def setting(self, key: str) -> Any:  # noqa: ANN401 - a config holds any of JSON's types

@@ -14,7 +14,7 @@ from jobs.compare.output import markdown
 from jobs.compare.page import page
 from jobs.compare.rows import rows, sources
 from jobs.compare.verdict import Verdict
-from jobs.errors import UsageError
+from jobs.errors import RecordError
 from tests.builders.runs import run
 
 FILE = Path(__file__).parents[3] / "docs" / "results" / "published.json"
@@ -70,7 +70,7 @@ def test_it_is_no_part_of_a_history() -> None:
 def test_a_file_of_something_else_is_refused_in_one_line(tmp_path: Path, text: str) -> None:
     path = tmp_path / "published.json"
     path.write_text(text)
-    with pytest.raises(UsageError, match="must hold published figures") as refused:
+    with pytest.raises(RecordError) as refused:
         load_published(path)
     assert "\n" not in str(refused.value)
 
@@ -80,8 +80,9 @@ def test_a_time_that_is_no_time_is_refused(tmp_path: Path) -> None:
     held["rows"][0]["bf16"]["fprop_ms"] = 0
     path = tmp_path / "published.json"
     path.write_text(json.dumps(held))
-    with pytest.raises(UsageError, match="greater than 0"):
+    with pytest.raises(RecordError) as refused:
         load_published(path)
+    assert "rows.0.bf16.fprop_ms" in refused.value.problem
 
 
 def test_what_shows_them_names_their_source() -> None:

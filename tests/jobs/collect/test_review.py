@@ -67,7 +67,7 @@ def test_what_did_not_pass_is_listed_with_its_reason() -> None:
     quote = Quote(["CUDA error: misaligned address"])
     died = PointResult("p-1", "s", config, State.ERROR, cause=Cause.crashed, evidence=[quote])
     text = review_text(Collection("s", [died]))
-    assert "ERROR crashed" in text
+    assert "ERROR (crashed)" in text
     assert "misaligned address" in text
 
 

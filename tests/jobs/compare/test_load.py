@@ -9,7 +9,7 @@ import pytest
 
 from jobs.collect.gather import collect
 from jobs.compare.load import load_side, stored_collections
-from jobs.errors import UsageError
+from jobs.errors import JobError
 from tests.builders.ledger import passed_sweep
 
 
@@ -31,7 +31,7 @@ def test_a_collection_outlives_its_sweep(tmp_path: Path) -> None:
 
 def test_a_word_that_means_nothing_is_refused(tmp_path: Path) -> None:
     for word in ("14", "no/where", "no/where.json"):
-        with pytest.raises(UsageError):
+        with pytest.raises(JobError):
             load_side(word, tmp_path / "runs", tmp_path / "results")
 
 
@@ -39,7 +39,7 @@ def test_a_damaged_collection_is_no_traceback(tmp_path: Path) -> None:
     folder = tmp_path / "results" / "s-1"
     folder.mkdir(parents=True)
     (folder / "collection.json").write_text("{")
-    with pytest.raises(UsageError, match="is no collection"):
+    with pytest.raises(JobError):
         load_side(f"{folder}/", tmp_path / "runs", tmp_path / "results")
     assert stored_collections(tmp_path / "results") == []
     assert stored_collections(tmp_path / "none") == []
