@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from jobs.causes import cause_of
-from jobs.files import open_regular, read_json
+from jobs.files import attempt_number, open_regular, read_json
 from jobs.span import Span
 from jobs.text import mask_secrets, parse_int
 
@@ -91,7 +91,7 @@ def record_of_death(
             "sweep_id": point.get("sweep_id"),
             "job_id": job_id,
             "raw_job_id": os.environ.get("SLURM_JOB_ID"),
-            "attempt": int(attempt.name.rpartition("-")[2]),
+            "attempt": attempt_number(attempt) or 1,
             "restart_count": parse_int(os.environ.get("SLURM_RESTART_COUNT", "0")) or 0,
         },
         "config": point.get("point", {}),

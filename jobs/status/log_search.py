@@ -8,17 +8,18 @@ from pathlib import Path
 
 from jobs.files import open_regular
 from jobs.record import Cause
-from jobs.runner.attempt import NO_RECORD
 from jobs.text import mask_secrets, plain_text
 
 TAIL_BYTES = 64 * 2**10
 EXCERPT_LINES = 40
-_BEFORE = 2
+_SEARCHED_LINES = 2000
+_LINES_BEFORE = 2
 
+# The most specific sign first: what follows from it matches a later pattern.
 _SIGNS: tuple[tuple[Cause, re.Pattern[str]], ...] = tuple(
     (cause, re.compile(pattern))
     for cause, pattern in (
-        (Cause.lost, NO_RECORD.pattern),
+        (Cause.lost, r"no record of \S+ could be written"),
         (Cause.timeout, r"CANCELLED AT .* DUE TO TIME LIMIT"),
         (Cause.preempted, r"CANCELLED AT .* DUE TO PREEMPTION"),
         (Cause.node_fail, r"CANCELLED AT .* DUE TO NODE FAILURE|Node failure on"),
@@ -41,17 +42,18 @@ _SIGNS: tuple[tuple[Cause, re.Pattern[str]], ...] = tuple(
         (Cause.exception, r"^[\w.]*(?:Error|Exception|Interrupt)\b"),
     )
 )
+_UNWRITTEN = re.compile(r"no record of (\S+) could be written")
 
 
 @dataclass(frozen=True)
 class LogSign:
-    """A line that tells how a job ended.
+    """A line that shows how a job ended.
 
     Attributes:
-        cause: What it names; None: nothing that is known.
+        cause: Cause that it names; None if it names none.
         line: The line.
-        file: Where it stands.
-        before: The lines before it, where those say why.
+        file: The log.
+        before: Preceding lines, if they contain the reason.
     """
 
     cause: Cause | None
@@ -60,21 +62,47 @@ class LogSign:
     before: tuple[str, ...] = ()
 
 
+def find_sign(logs: list[Path], point_id: str | None = None) -> LogSign | None:
+    """Return the last line of the most specific kind that any of the logs contains.
+
+    If there is none, it is the last line of the first log that is not empty. Lines about the
+    record of another point than `point_id` do not count.
+    """
+    signs: list[tuple[int, LogSign]] = []
+    last: LogSign | None = None
+    for path in logs:
+        lines = excerpt(path, _SEARCHED_LINES)
+        if last is None and lines:
+            last = LogSign(None, lines[-1].strip(), path)
+        for number, line in enumerate(lines):
+            unwritten = _UNWRITTEN.search(line)
+            if unwritten is not None and unwritten[1] != point_id:
+                continue
+            rank = next((i for i, (_, sign) in enumerate(_SIGNS) if sign.search(line)), None)
+            if rank is not None:
+                cause = _SIGNS[rank][0]
+                # The program that could not start the job printed the reason just before.
+                first = number - _LINES_BEFORE if cause is Cause.launch_failed else number
+                before = tuple(lines[max(0, first) : number])
+                signs.append((rank, LogSign(cause, line.strip(), path, before)))
+    best = min((rank for rank, _ in signs), default=None)
+    return next((sign for rank, sign in reversed(signs) if rank == best), last)
+
+
+def excerpt(path: Path, lines: int = EXCERPT_LINES) -> list[str]:
+    """Return the last non-empty lines of a log, as plain text."""
+    return [line.rstrip() for line in read_tail(path).splitlines() if line.strip()][-lines:]
+
+
 def read_tail(path: Path, size_bytes: int = TAIL_BYTES) -> str:
-    """The last part of a log, whole lines, as plain text; empty where it cannot be read."""
+    """Return the last part of a log as plain text; empty if it cannot be read."""
     return tail_of(path, size_bytes)[0]
 
 
 def tail_of(path: Path, size_bytes: int = TAIL_BYTES) -> tuple[str, int]:
-    """The last part of a log, and what stands before it.
+    """Return the last part of a log as plain text, and the number of bytes before it.
 
-    Args:
-        path: The log.
-        size_bytes: How much of it is read.
-
-    Returns:
-        Whole lines, as plain text, or the end of one that is longer than what is read; and how
-        many bytes before them were left out. Empty and 0 where it cannot be read.
+    It begins with a whole line, or within one that is longer than `size_bytes`.
     """
     try:
         with open_regular(path) as handle:
@@ -84,48 +112,8 @@ def tail_of(path: Path, size_bytes: int = TAIL_BYTES) -> tuple[str, int]:
             data = handle.read(size_bytes)
     except OSError:
         return "", 0
-    # Half a token is not known as one: what is cut begins at a line, or at least at a word.
+    # Half of a secret would not be recognized: start at a line, or at least at a word.
     cut = re.search(rb"(?s)[\r\n](?=.)", data) or re.search(rb"(?s)\s(?=.)", data)
     if start and cut is not None:
         start, data = start + cut.end(), data[cut.end() :]
     return mask_secrets(plain_text(data.decode("utf-8", errors="replace"))), start
-
-
-def excerpt(path: Path, lines: int = EXCERPT_LINES) -> list[str]:
-    """The last lines of a log, as plain text."""
-    return [line.rstrip() for line in read_tail(path).splitlines() if line.strip()][-lines:]
-
-
-def find_sign(logs: list[Path], point_id: str | None = None) -> LogSign | None:
-    """The line that shows why a job ended.
-
-    Args:
-        logs: Files to look into, the most telling first.
-        point_id: The point that is asked for; lines on the record of another do not count.
-
-    Returns:
-        The last line of the gravest kind that any of them holds; where none is known, the last
-        line of the first log that holds one, without a cause; None where all are empty.
-    """
-    found: list[tuple[int, LogSign]] = []
-    last: LogSign | None = None
-    for path in logs:
-        lines = excerpt(path, lines=2000)
-        for number, line in enumerate(lines):
-            unwritten = NO_RECORD.search(line)
-            if unwritten is not None and unwritten[1] != point_id:
-                continue
-            rank = next((i for i, (_, sign) in enumerate(_SIGNS) if sign.search(line)), None)
-            if rank is not None:
-                cause = _SIGNS[rank][0]
-                # What kept a job from starting was printed by the program that could not.
-                first = max(0, number - _BEFORE) if cause is Cause.launch_failed else number
-                before = tuple(lines[first:number])
-                found.append((rank, LogSign(cause, line.strip(), path, before)))
-        if last is None:
-            tail = excerpt(path, lines=1)
-            last = LogSign(None, tail[0].strip(), path) if tail else None
-    if not found:
-        return last
-    best = min(rank for rank, _ in found)
-    return [sign for rank, sign in found if rank == best][-1]

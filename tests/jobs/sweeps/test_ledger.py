@@ -1,4 +1,4 @@
-"""A sweep's folder: made once, written whole, readable whatever happened to the writer."""
+"""A sweep's folder: created once, written whole, readable whatever happened to the writer."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ from jobs.sweeps.ledger import JobLine, Ledger, SweepInfo, latest, now, safe_nam
 from jobs.sweeps.planned_point import PlannedPoint
 
 POINTS = [PlannedPoint(point_id=f"p-{index}", index=index, config={"a": 1}) for index in range(3)]
+LAST = "s-29990101-000000-abcdef"
 
 
-def info(ledger: Ledger) -> SweepInfo:
+def info(ledger: Ledger, verb: str = "sweep") -> SweepInfo:
     return SweepInfo(
         sweep_id=ledger.sweep_id,
-        verb="sweep",
+        verb=verb,
         command="python launch.py sweep",
         cluster="local",
         scheduler="local",
@@ -35,13 +36,18 @@ def info(ledger: Ledger) -> SweepInfo:
     )
 
 
-def written(runs_dir: Path) -> Ledger:
+def new_sweep(runs_dir: Path) -> Ledger:
     """A sweep with a plan of three points and one job."""
-    made = Ledger.create(runs_dir)
-    made.write_plan(info(made), POINTS)
+    ledger = Ledger.create(runs_dir)
+    ledger.write_plan(info(ledger), POINTS)
     tasks = {"0": ["p-0", "p-1"], "1": ["p-2"]}
-    made.add_job(JobLine(job_id="14", tasks=tasks, scheduler="slurm", submitted_at=now()))
-    return made
+    ledger.add_job(JobLine(job_id="14", tasks=tasks, scheduler="slurm", submitted_at=now()))
+    return ledger
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Ledger:
+    return new_sweep(tmp_path)
 
 
 def _create(runs_dir: Path, count: int) -> list[str]:
@@ -51,64 +57,58 @@ def _create(runs_dir: Path, count: int) -> list[str]:
 def test_two_sweeps_never_share_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     runs_dir = tmp_path / "runs"
     with ProcessPoolExecutor(3, multiprocessing.get_context("spawn")) as pool:
-        made = [name for names in pool.map(_create, [runs_dir] * 3, [40] * 3) for name in names]
-    assert len(set(made)) == 120 == len(list(runs_dir.iterdir()))
+        lists = list(pool.map(_create, [runs_dir] * 3, [40] * 3))
+    assert len({name for names in lists for name in names}) == 120 == len(list(runs_dir.iterdir()))
     ids = iter([f"s-20261201-112811-{end}" for end in ("aaaaaa", "aaaaaa", "bbbbbb")])
     monkeypatch.setattr(module, "_new_sweep_id", lambda: next(ids))
-    first, second = Ledger.create(runs_dir), Ledger.create(runs_dir)
-    assert first.sweep_id.endswith("aaaaaa")
-    assert second.sweep_id.endswith("bbbbbb")
+    names = [Ledger.create(runs_dir).sweep_id[-6:] for _ in range(2)]
+    assert names == ["aaaaaa", "bbbbbb"]
 
 
-def test_sweeps_of_one_second_are_listed_as_they_were_made(tmp_path: Path) -> None:
-    made = [written(tmp_path).sweep_id for _ in range(60)]
-    assert [found.sweep_id for found in sweeps(tmp_path)] == made
-    assert latest(tmp_path).sweep_id == made[-1]
+def test_sweeps_of_one_second_are_listed_in_order(tmp_path: Path) -> None:
+    names = [new_sweep(tmp_path).sweep_id for _ in range(60)]
+    assert [one.sweep_id for one in sweeps(tmp_path)] == names
+    assert latest(tmp_path).sweep_id == names[-1]
 
 
 @pytest.mark.parametrize(("shared", "mode"), [(False, 0o700), (True, 0o750)])
 @pytest.mark.parametrize("umask", [0o022, 0o077])
-def test_a_sweep_is_its_owner_s_or_its_group_s_whatever_the_umask(
+def test_permissions_do_not_depend_on_the_umask(
     tmp_path: Path, shared: bool, mode: int, umask: int
 ) -> None:
     before = os.umask(umask)
     try:
-        made = Ledger.create(tmp_path / "runs", shared=shared)
+        ledger = Ledger.create(tmp_path / "runs", shared=shared)
     finally:
         os.umask(before)
-    assert stat.S_IMODE(made.root.stat().st_mode) == mode
+    assert stat.S_IMODE(ledger.root.stat().st_mode) == mode
     if shared:
-        assert made.root.parent.stat().st_mode & 0o050 == 0o050
+        assert ledger.root.parent.stat().st_mode & 0o050 == 0o050
 
 
-def test_a_folder_that_hands_its_group_on_still_does(tmp_path: Path) -> None:
+def test_a_set_group_id_bit_is_kept(tmp_path: Path) -> None:
     tmp_path.chmod(0o2770)
-    made = Ledger.create(tmp_path, shared=True)
-    assert stat.S_IMODE(made.root.stat().st_mode) == 0o2750
+    ledger = Ledger.create(tmp_path, shared=True)
+    assert stat.S_IMODE(ledger.root.stat().st_mode) == 0o2750
 
 
-def test_a_sweep_that_was_not_planned_to_its_end_is_told_as_that(tmp_path: Path) -> None:
-    ledger = Ledger.create(tmp_path)
-    with pytest.raises(LedgerError) as refused:
-        ledger.info()
-    assert (refused.value.path, bool(refused.value.remedy)) == (ledger.sweep_json, True)
-
-
-def test_what_was_written_is_read(tmp_path: Path) -> None:
-    made = written(tmp_path)
-    assert made.info().points == 3
-    assert made.plan() == POINTS
-    (line,) = made.jobs()
+def test_written_data_is_read_back(ledger: Ledger) -> None:
+    assert ledger.info().points == 3
+    assert ledger.plan() == POINTS
+    (line,) = ledger.jobs()
     assert line.tasks == {"0": ["p-0", "p-1"], "1": ["p-2"]}
 
 
-def test_a_sweep_counts_once_its_plan_is_whole(
+def test_a_sweep_counts_once_its_plan_is_complete(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = Ledger.create(tmp_path)
+    ledger = Ledger.create(tmp_path)
+    with pytest.raises(LedgerError) as unplanned:
+        ledger.info()
+    assert (unplanned.value.path, bool(unplanned.value.remedy)) == (ledger.sweep_json, True)
     order: list[str] = []
     monkeypatch.setattr(module, "write_atomic", lambda path, text: order.append(path.name))
-    made.write_plan(info(made), POINTS)
+    ledger.write_plan(info(ledger), POINTS)
     assert order == ["plan.jsonl", "sweep.json"]
     assert sweeps(tmp_path) == []
     for folder in (tmp_path, tmp_path / "none"):
@@ -117,84 +117,75 @@ def test_a_sweep_counts_once_its_plan_is_whole(
         assert refused.value.runs_dir == folder
 
 
-def test_the_newest_sweep_is_the_latest_and_other_folders_are_left_alone(tmp_path: Path) -> None:
-    made = written(tmp_path)
-    for name in ("s-19990101-000000-abcdef", "s-29990101-000000-abcdef", "notes", "s-old"):
-        shutil.copytree(made.root, tmp_path / name)
+def test_other_folders_are_no_sweeps(ledger: Ledger, tmp_path: Path) -> None:
+    for name in ("s-19990101-000000-abcdef", LAST, "notes", "s-old"):
+        shutil.copytree(ledger.root, tmp_path / name)
     (tmp_path / "file").touch()
-    found = [ledger.sweep_id for ledger in sweeps(tmp_path)]
-    assert found == ["s-19990101-000000-abcdef", made.sweep_id, "s-29990101-000000-abcdef"]
-    assert latest(tmp_path).sweep_id == "s-29990101-000000-abcdef"
+    names = [one.sweep_id for one in sweeps(tmp_path)]
+    assert names == ["s-19990101-000000-abcdef", ledger.sweep_id, LAST]
+    assert latest(tmp_path).sweep_id == LAST
     assert sweeps(tmp_path / "nowhere") == []
 
 
-def test_a_doctor_s_probe_is_not_the_latest_sweep(tmp_path: Path) -> None:
-    sweep = written(tmp_path)
-    probe = Ledger(tmp_path / "s-29990101-000000-abcdef")
+def test_a_probe_of_doctor_is_not_the_latest_sweep(ledger: Ledger, tmp_path: Path) -> None:
+    probe = Ledger(tmp_path / LAST)
     probe.root.mkdir()
-    probe.write_plan(info(probe).model_copy(update={"verb": "doctor"}), POINTS)
-    assert latest(tmp_path).sweep_id == sweep.sweep_id
+    probe.write_plan(info(probe, verb="doctor"), POINTS)
+    assert latest(tmp_path).sweep_id == ledger.sweep_id
 
 
-def test_a_copy_elsewhere_reads_the_same(tmp_path: Path) -> None:
-    made = written(tmp_path / "runs")
-    copy = Ledger(tmp_path / "copy" / made.sweep_id)
+def test_a_copy_elsewhere_reads_the_same(ledger: Ledger, tmp_path: Path) -> None:
+    copy = Ledger(tmp_path / "copy" / ledger.sweep_id)
     copy.root.parent.mkdir()
-    made.root.rename(copy.root)
+    ledger.root.rename(copy.root)
     assert copy.plan() == POINTS
     assert copy.info().sweep_id == copy.sweep_id
 
 
-def test_a_job_line_that_is_still_being_written_is_left_out(tmp_path: Path) -> None:
-    made = written(tmp_path)
-    with made.jobs_jsonl.open("a") as handle:
+def test_an_unfinished_last_line_of_jobs_is_skipped(ledger: Ledger) -> None:
+    with ledger.jobs_jsonl.open("a") as handle:
         handle.write('{"job_id": "15", "tas')
-    assert [line.job_id for line in made.jobs()] == ["14"]
+    assert [line.job_id for line in ledger.jobs()] == ["14"]
 
 
-def test_a_damaged_plan_is_told_with_its_line(tmp_path: Path) -> None:
-    made = written(tmp_path)
-    lines = made.plan_jsonl.read_text().splitlines()
-    made.plan_jsonl.write_text("\n".join([lines[0], lines[1][:20], lines[2]]))
+def test_a_damaged_plan_is_an_error_with_its_line(ledger: Ledger) -> None:
+    lines = ledger.plan_jsonl.read_text().splitlines()
+    ledger.plan_jsonl.write_text("\n".join([lines[0], lines[1][:20], lines[2]]))
     with pytest.raises(LedgerError) as refused:
-        made.plan()
-    assert (refused.value.path, refused.value.line) == (made.plan_jsonl, 2)
+        ledger.plan()
+    assert (refused.value.path, refused.value.line) == (ledger.plan_jsonl, 2)
 
 
 @pytest.mark.parametrize("text", [None, "{", "{}"])
-def test_a_damaged_sweep_json_is_named(tmp_path: Path, text: str | None) -> None:
-    made = written(tmp_path)
-    made.sweep_json.unlink()
+def test_a_damaged_sweep_json_is_an_error_with_its_path(ledger: Ledger, text: str | None) -> None:
+    ledger.sweep_json.unlink()
     if text is not None:
-        made.sweep_json.write_text(text)
+        ledger.sweep_json.write_text(text)
     with pytest.raises(LedgerError) as refused:
-        made.info()
-    assert refused.value.path == made.sweep_json
-    assert refused.value.problem.startswith("is missing" if text is None else "is damaged")
+        ledger.info()
+    assert refused.value.path == ledger.sweep_json
+    assert refused.value.remedy == ""  # it has jobs: planning had finished
 
 
-def test_what_a_newer_version_added_is_kept(tmp_path: Path) -> None:
-    made = written(tmp_path)
-    given = json.loads(made.sweep_json.read_text()) | {"new": {"deep": 1}, "schema_version": 2}
-    made.sweep_json.write_text(json.dumps(given))
-    assert made.info().model_dump()["new"] == {"deep": 1}
+def test_fields_of_newer_versions_are_kept(ledger: Ledger) -> None:
+    content = json.loads(ledger.sweep_json.read_text()) | {"new": {"deep": 1}, "schema_version": 2}
+    ledger.sweep_json.write_text(json.dumps(content))
+    assert ledger.info().model_dump()["new"] == {"deep": 1}
 
 
-def test_attempts_are_counted_as_numbers(tmp_path: Path) -> None:
-    made = written(tmp_path)
-    folder = made.point_folder("14_1", "p-2")
+def test_attempts_are_ordered_by_number(ledger: Ledger) -> None:
+    folder = ledger.point_folder("14_1", "p-2")
     for _ in range(11):
         new_attempt(folder)
     (folder / "attempt-x").mkdir()
-    names = [path.name for path in made.attempts("14_1", "p-2")]
+    names = [path.name for path in ledger.attempts("14_1", "p-2")]
     assert names == [f"attempt-{number}" for number in range(1, 12)]
-    assert made.attempts("15", "p-2") == []
+    assert ledger.attempts("15", "p-2") == []
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "../x", "a/b", ".hidden", "a..b", "-x", "a\nb"])
-def test_an_id_cannot_leave_the_ledger(tmp_path: Path, name: str) -> None:
-    made = Ledger.create(tmp_path)
-    for path in (made.job_folder, made.point_file, lambda given: made.point_folder("14", given)):
+def test_an_id_cannot_leave_the_ledger(ledger: Ledger, name: str) -> None:
+    for path in (ledger.job_folder, ledger.point_file, lambda x: ledger.point_folder("14", x)):
         with pytest.raises(LedgerError):
             path(name)
 
@@ -204,40 +195,37 @@ def test_every_real_id_is_a_folder_name(name: str) -> None:
     assert safe_name(name) == name
 
 
-def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_created_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(LedgerError) as refused:
         Ledger.create(tmp_path / "file" / "runs")
     assert refused.value.path == tmp_path / "file" / "runs"
 
 
-def test_a_sweep_that_cannot_be_read_is_left_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_an_unreadable_sweep_is_skipped(
+    ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    mine = written(tmp_path)
-    other = tmp_path / "s-29990101-000000-abcdef"
+    other = tmp_path / LAST
     other.mkdir()
-    asked = Path.is_file
+    is_file = Path.is_file
 
-    def refused(path: Path) -> bool:  # as the kernel does for another user's 0700 folder
+    def denied(path: Path) -> bool:  # as the kernel does for another user's 0700 folder
         if path.parent == other:
             raise PermissionError(13, "Permission denied", str(path))
-        return asked(path)
+        return is_file(path)
 
-    monkeypatch.setattr(Path, "is_file", refused)
-    assert [ledger.sweep_id for ledger in sweeps(tmp_path)] == [mine.sweep_id]
+    monkeypatch.setattr(Path, "is_file", denied)
+    assert [one.sweep_id for one in sweeps(tmp_path)] == [ledger.sweep_id]
 
 
-def test_what_died_while_it_planned_is_cleared_an_hour_later(tmp_path: Path) -> None:
-    half, young, hurt = (Ledger.create(tmp_path) for _ in range(3))
-    for ledger in (half, young, hurt):
-        (ledger.root / "points").mkdir()
-        (ledger.root / ".plan.jsonl.abc.part").touch()
-    (hurt.root / "14").mkdir()  # has lost its sweep.json, and not its records
-    for ledger in (half, hurt):
-        os.utime(ledger.root, (0, 0))
-    whole = written(tmp_path)
-    os.utime(whole.root, (0, 0))
-    new = Ledger.create(tmp_path)
-    kept = {young.sweep_id, hurt.sweep_id, whole.sweep_id, new.sweep_id}
-    assert {path.name for path in tmp_path.iterdir()} == kept
+def test_abandoned_plans_are_removed_after_an_hour(tmp_path: Path) -> None:
+    abandoned, recent, damaged = (Ledger.create(tmp_path) for _ in range(3))
+    for one in (abandoned, recent, damaged):
+        (one.root / "points").mkdir()
+        (one.root / ".plan.jsonl.abc.part").touch()
+    (damaged.root / "14").mkdir()  # it lost its sweep.json, but not its records
+    complete = new_sweep(tmp_path)
+    for one in (abandoned, damaged, complete):
+        os.utime(one.root, (0, 0))
+    kept = {recent, damaged, complete, Ledger.create(tmp_path)}
+    assert {path.name for path in tmp_path.iterdir()} == {one.sweep_id for one in kept}
