@@ -29,7 +29,7 @@ from jobs.status.point_history import PointHistory
 from jobs.status.point_result import PointResult, Quote
 from jobs.status.scheduler_query import AskStates
 from jobs.status.survey import survey
-from jobs.sweeps.problem import Problem
+from jobs.sweeps.file_problem import FileProblem
 from jobs.sweeps.selection import Selection, select
 
 _LONGEST_NAME = 80
@@ -114,7 +114,7 @@ def _gather(
         folder.mkdir(parents=True, exist_ok=True)
         remove_partial_files(folder)
     points: list[PointResult] = []
-    problems: list[Problem] = []
+    problems: list[FileProblem] = []
     jobs: dict[str, None] = {}
     for sweep in found.sweeps:
         mine = [point for point in found.points if point.sweep is sweep]
@@ -127,7 +127,7 @@ def _gather(
         prefix = f"{sweep.sweep_id}/" if len(found.sweeps) > 1 else ""
         others = sweep.planned.keys() - {point.point_id for point in mine}
         problems += [
-            Problem(prefix + problem.file, problem.what)
+            FileProblem(prefix + problem.file, problem.what)
             for problem in sweep.problems
             if others.isdisjoint(problem.file.split("/"))
         ]

@@ -13,7 +13,7 @@ from jobs.perf import EMULATED_NOTE
 from jobs.record import State
 from jobs.status.collection import Collection
 from jobs.status.point_result import PointResult
-from jobs.sweeps.problem import Problem
+from jobs.sweeps.file_problem import FileProblem
 from jobs.text import plain_text
 
 _FORBIDDEN = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -74,7 +74,7 @@ def _point_case(point: PointResult) -> _Case:
     )
 
 
-def _damage_case(problem: Problem) -> _Case:
+def _damage_case(problem: FileProblem) -> _Case:
     name = f"{problem.file} [{problem.file}]"
     return _Case("plan", "plan", name, "error", "damaged", problem.what)
 

@@ -16,7 +16,7 @@ from jobs.files import MAX_TABLE_BYTES, read_bounded
 from jobs.record import Record, to_json
 from jobs.status.collection import Collection
 from jobs.status.point_result import PointResult
-from jobs.sweeps.problem import Problem
+from jobs.sweeps.file_problem import FileProblem
 from jobs.text import pluralize
 from jobs.validation import first_problem
 
@@ -49,7 +49,7 @@ def load_records(path: Path) -> Collection:
             name, record = _parse(line)
         except (ValidationError, ValueError, RecursionError) as error:
             what = f"is not a record: {first_problem(error)}"
-            problems.append(Problem(f"{path.name}:{number}", what))
+            problems.append(FileProblem(f"{path.name}:{number}", what))
         else:
             points[name or f"line {number}"] = PointResult.of_record(record, path.stem)
     if not points:

@@ -14,8 +14,8 @@ from jobs.files import MAX_TABLE_BYTES, is_outside, read_bounded, read_json, wri
 from jobs.record import Record, read_record
 from jobs.status.collection import Collection
 from jobs.status.point_result import PointResult
+from jobs.sweeps.file_problem import FileProblem
 from jobs.sweeps.ledger import SweepInfo
-from jobs.sweeps.problem import Problem
 from jobs.sweeps.reading import check_owner
 from jobs.validation import first_problem
 
@@ -23,7 +23,7 @@ STORE_NAME = "collection.json"
 SCHEMA_VERSION = 1
 
 _POINTS = TypeAdapter(list[PointResult])
-_PROBLEMS = TypeAdapter(list[Problem])
+_PROBLEMS = TypeAdapter(list[FileProblem])
 _NAMES = TypeAdapter(list[str])
 _SWEEPS = TypeAdapter(dict[str, dict[str, Any]])
 _NOT_STORED = ("record", "apart")
@@ -84,13 +84,13 @@ def load_collection(folder: Path) -> Collection:
     return dataclasses.replace(collection, points=points)
 
 
-def _with_record(point: PointResult, folder: Path, problems: list[Problem]) -> PointResult:
+def _with_record(point: PointResult, folder: Path, problems: list[FileProblem]) -> PointResult:
     if point.record_file is None:
         return dataclasses.replace(point, record=None)
     try:
         record: Record | None = _read(folder, point.record_file, point.point_id)
     except RecordError as error:
-        problems.append(Problem(point.record_file, error.problem))
+        problems.append(FileProblem(point.record_file, error.problem))
         record = None
     return dataclasses.replace(point, record=record)
 

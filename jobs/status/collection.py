@@ -10,7 +10,7 @@ from typing import Any
 from jobs.record import State
 from jobs.status.exit_code import exit_code
 from jobs.status.point_result import PointResult, named
-from jobs.sweeps.problem import Problem
+from jobs.sweeps.file_problem import FileProblem
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Collection:
     points: list[PointResult]
     folder: Path | None = None
     sweeps: dict[str, dict[str, Any]] = field(default_factory=dict)
-    problems: list[Problem] = field(default_factory=list)
+    problems: list[FileProblem] = field(default_factory=list)
     job_ids: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     baseline: bool = False
@@ -47,7 +47,7 @@ class Collection:
         return {"planned": len(self.points)} | {state.value: counts[state] for state in State}
 
     @property
-    def damage(self) -> list[Problem]:
+    def damage(self) -> list[FileProblem]:
         """Problems that may hide points."""
         return [problem for problem in self.problems if problem.of_plan]
 

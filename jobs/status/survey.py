@@ -14,7 +14,7 @@ from jobs.status.exit_code import exit_code
 from jobs.status.job_logs import JobLogs
 from jobs.status.point_history import PointHistory
 from jobs.status.scheduler_query import AskStates, ask
-from jobs.sweeps.problem import Problem
+from jobs.sweeps.file_problem import FileProblem
 from jobs.sweeps.reading import read_sweep
 from jobs.sweeps.selection import Selection
 from jobs.sweeps.sweep_files import SweepFiles
@@ -42,7 +42,7 @@ class Survey:
         return dict(Counter(point.state for point in self.points))
 
     @property
-    def damage(self) -> list[Problem]:
+    def damage(self) -> list[FileProblem]:
         """Problems that may hide points."""
         return [one for sweep in self.sweeps for one in sweep.problems if one.of_plan]
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from jobs.files import read_json
 from jobs.record import Record, Started
+from jobs.sweeps.file_problem import FileProblem
 from jobs.sweeps.ledger import SUBMISSION_JSON, JobLine, SweepInfo
 from jobs.sweeps.planned_point import PlannedPoint
-from jobs.sweeps.problem import Problem
 from jobs.text import plain_text
 
 
@@ -86,7 +86,7 @@ class SweepFiles:
     attempts: dict[str, list[Attempt]] = field(default_factory=dict)
     job_folders: dict[str, Path] = field(default_factory=dict)
     shell_logs: dict[str, Path] = field(default_factory=dict)
-    problems: list[Problem] = field(default_factory=list)
+    problems: list[FileProblem] = field(default_factory=list)
 
     @property
     def names(self) -> tuple[str, str]:
@@ -96,7 +96,7 @@ class SweepFiles:
     def add_problem(self, path: Path | str, what: str) -> None:
         """Note a file that cannot be used."""
         file = str(path.relative_to(self.folder)) if isinstance(path, Path) else path
-        self.problems.append(Problem(file, what))
+        self.problems.append(FileProblem(file, what))
 
     def jobs_of(self, point_id: str) -> set[str]:
         """Return the jobs that ran a point, or will."""

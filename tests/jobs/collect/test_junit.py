@@ -11,7 +11,7 @@ from jobs.perf import EMULATED_NOTE
 from jobs.record import Outcome, State
 from jobs.status.collection import Collection
 from jobs.status.point_result import PointResult, Quote
-from jobs.sweeps.problem import Problem
+from jobs.sweeps.file_problem import FileProblem
 from tests.builders.records import asked, record, untimed
 
 
@@ -32,7 +32,10 @@ def test_every_point_is_one_case_and_the_counts_add_up() -> None:
 
 
 def test_a_damaged_plan_is_an_error_of_its_own() -> None:
-    problems = [Problem("s-1/plan.jsonl:3", "is damaged: x"), Problem("14/x/record.json", "y")]
+    problems = [
+        FileProblem("s-1/plan.jsonl:3", "is damaged: x"),
+        FileProblem("14/x/record.json", "y"),
+    ]
     text = junit_text(Collection("c", [point("PASSED")], problems=problems))
     root = ElementTree.fromstring(text)
     assert (root.attrib["tests"], root.attrib["errors"]) == ("2", "1")

@@ -14,7 +14,7 @@ from jobs.perf import EMULATED_NOTE
 from jobs.record import Cause, Outcome, State
 from jobs.status.collection import Collection
 from jobs.status.point_result import PointResult
-from jobs.sweeps.problem import Problem
+from jobs.sweeps.file_problem import FileProblem
 from tests.builders.records import asked, record, untimed
 
 
@@ -100,7 +100,7 @@ def test_of_very_many_points_and_files_those_that_went_wrong_are_shown() -> None
         PointResult(f"p-{n:04d}", "s", asked(shape__seed=n), State(state), job_id="14")
         for n, state in enumerate(["PASSED"] * 990 + ["FAILED"] * 10)
     ]
-    problems = [Problem(f"file-{n}", "is damaged") for n in range(100)]
+    problems = [FileProblem(f"file-{n}", "is damaged") for n in range(100)]
     lines = shown(Collection("s", points, Path("/results/s"), problems=problems), 100)
     rows = [line for line in lines if "p-0" in line]
     assert len(rows) == 200

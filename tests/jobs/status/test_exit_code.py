@@ -6,7 +6,7 @@ import pytest
 
 from jobs.record import State
 from jobs.status.exit_code import exit_code
-from jobs.sweeps.problem import Problem
+from jobs.sweeps.file_problem import FileProblem
 
 P, F, U, E = (state for state in State if state.finished)
 
@@ -34,5 +34,5 @@ def test_the_exit_code_tells_the_worst(states: list[State], code: int, allowing:
 
 def test_what_damages_a_plan() -> None:
     files = ["plan.jsonl", "s-1/plan.jsonl:7", "sweep.json", "14/p-1/attempt-1/record.json"]
-    damage = [file for file in files if Problem(file, "is damaged").of_plan]
+    damage = [file for file in files if FileProblem(file, "is damaged").of_plan]
     assert damage == files[:3]

@@ -9,7 +9,7 @@ from jobs.sweeps.planned_point import PLAN_NAME
 
 
 @dataclass(frozen=True)
-class Problem:
+class FileProblem:
     """A file that could not be used.
 
     Attributes:
