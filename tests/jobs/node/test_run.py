@@ -208,7 +208,6 @@ def test_no_attention_kernel_is_unsupported_and_not_an_error(tmp_path: Path) -> 
             marks=pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here"),
         ),
         ({"shape": replace(TINY, seq_len=96)}, "seq_len"),
-        ({"benchmark": replace(FEW, min_fprop_speedup=1.2)}, "min_"),
     ],
 )  # fmt: skip
 def test_what_cannot_run_here_is_unsupported(
