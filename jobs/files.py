@@ -1,6 +1,6 @@
-"""Files that appear whole or not at all, are read within bounds, and lie where no two write.
+"""Atomic writes, bounded reads, and the folders of attempts, which no two processes share.
 
-The standard library alone: a node whose packages are broken still leaves its record.
+Standard library only: a node with broken packages still leaves its record.
 """
 
 from __future__ import annotations
@@ -19,28 +19,23 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 MAX_BYTES = 16 * 2**20
-"""What one object may be: a record, a point, a submission."""
+"""Size limit of a file with one object: a record, a point, a submission."""
 MAX_TABLE_BYTES = 256 * 2**20
-"""What a file of many may be: a plan, a collection."""
-
+"""Size limit of a file with many objects: a plan, a collection."""
 
 PARTIAL_SUFFIX = ".part"
-"""How the name of a file ends that is not whole yet; it begins with a dot."""
-_DEAD_AFTER_S = 3600.0
+"""Suffix of an unfinished file, whose name starts with a dot."""
+_STALE_AFTER_S = 3600.0
 _SPARE = f".spare{PARTIAL_SUFFIX}"
-_SPARE_BYTES = 2**18  # more than twice what the longest record of a GPU needed
+_SPARE_BYTES = 2**18  # more than twice the size of the longest record of a GPU
 _ATTEMPT = re.compile(r"attempt-(\d{1,6})")
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 def write_atomic(path: Path, text: str) -> None:
-    """Writes a file so that a reader sees all of it or none, also after a crash.
+    """Write or replace a file so that readers see all of it or nothing, even after a crash.
 
-    On a full disk the folder's spare is given up for it.
-
-    Args:
-        path: The file; its folder must exist. An existing file is replaced.
-        text: What it will hold, as UTF-8.
+    On a full disk it uses the space reserved in the folder.
 
     Raises:
         OSError: The folder is missing or full; no partial file stays.
@@ -54,19 +49,16 @@ def write_atomic(path: Path, text: str) -> None:
 
 
 def reserve_space(folder: Path) -> None:
-    """Takes some space on the disk, so that what a folder is for can be written when it is full.
-
-    Where it cannot be had nothing happens: there will be none to give up.
-    """
+    """Reserve disk space for `write_atomic` in a folder, if there is any."""
     spare = folder / _SPARE
     try:
-        spare.write_bytes(os.urandom(_SPARE_BYTES))  # some disks keep no zeros
+        spare.write_bytes(os.urandom(_SPARE_BYTES))  # some file systems do not store zeros
     except OSError:
         release_space(folder)
 
 
 def release_space(folder: Path) -> bool:
-    """Gives the space back; whether there was any."""
+    """Release the reserved space; return False if there was none."""
     try:
         (folder / _SPARE).unlink()
     except OSError:
@@ -76,7 +68,7 @@ def release_space(folder: Path) -> bool:
 
 def _write_once(path: Path, text: str) -> None:
     name = path.parent / f".{path.name}.{secrets.token_hex(6)}{PARTIAL_SUFFIX}"
-    # Not by tempfile: the umask says who may read it, as for every other file.
+    # Not by tempfile: the umask decides who can read it, as for every other file.
     descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8") as handle:
@@ -95,9 +87,9 @@ def _write_once(path: Path, text: str) -> None:
 
 
 def remove_partial_files(folder: Path) -> None:
-    """Removes, at any depth, unfinished files that nobody is writing any more: an hour old.
+    """Remove, at any depth, the unfinished files of killed processes.
 
-    A killed process leaves one. By age alone, for the writer may be on another machine.
+    Their age decides, because the writer may be on another machine.
     """
     for root, _, names in os.walk(folder):
         for name in names:
@@ -108,29 +100,26 @@ def remove_partial_files(folder: Path) -> None:
 
 
 def is_stale(path: Path) -> bool:
-    """Whether nobody has written there for an hour; OSError where it is not."""
-    return time.time() - path.lstat().st_mtime > _DEAD_AFTER_S
+    """True if a path was not modified for an hour; OSError if it does not exist."""
+    return time.time() - path.lstat().st_mtime > _STALE_AFTER_S
 
 
 def open_regular(path: Path, *, inside: Path | None = None) -> BinaryIO:
-    """Opens a file to be read that somebody else may have put there; never waits for a writer.
+    """Open a file of unknown origin for reading, without ever waiting for a writer.
 
     Args:
         path: The file.
-        inside: A link must not leave this folder; None: it may lead anywhere.
-
-    Returns:
-        The open file.
+        inside: Folder that links must not leave; None allows any link.
 
     Raises:
-        OSError: It is missing, unreadable, no regular file, or a link that leaves the folder.
+        OSError: The file is missing, unreadable, not regular, or a link that leaves the folder.
     """
     if inside is not None and path.is_symlink():
         if is_outside(path, inside):
             raise OSError(errno.ELOOP, "a link that leaves the folder", str(path))
         path = Path(os.path.realpath(path))
-    _refuse_special(path.stat(), path)  # already to open some devices does something
-    follow = 0 if inside is None else os.O_NOFOLLOW  # it is no link, or has become one just now
+    _refuse_special(path.stat(), path)  # opening some devices has side effects
+    follow = 0 if inside is None else os.O_NOFOLLOW  # it may have become a link just now
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | follow)
     try:
         _refuse_special(os.fstat(descriptor), path)
@@ -141,29 +130,21 @@ def open_regular(path: Path, *, inside: Path | None = None) -> BinaryIO:
 
 
 def is_outside(path: Path, folder: Path) -> bool:
-    """Whether a path, links followed, lies outside a folder."""
-    # Not Path.resolve, which raises RuntimeError where links go round.
+    """True if a path, links followed, is outside a folder."""
+    # Not Path.resolve, which raises RuntimeError for a loop of links.
     return not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder))
 
 
-def _refuse_special(about: os.stat_result, path: Path) -> None:
-    if not stat.S_ISREG(about.st_mode):
-        raise OSError(errno.EINVAL, "no regular file", str(path))
+def _refuse_special(status: os.stat_result, path: Path) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
 
 
 def read_bounded(path: Path, limit: int = MAX_BYTES, *, inside: Path | None = None) -> bytes:
-    """Reads a file that somebody else may have put there, unless it is too large.
-
-    Args:
-        path: The file.
-        limit: The most bytes that it may hold.
-        inside: As for `open_regular`.
-
-    Returns:
-        All of it.
+    """Read a file of unknown origin, `inside` as for `open_regular`.
 
     Raises:
-        OSError: As `open_regular`, or it holds more.
+        OSError: As `open_regular`, or the file has more than `limit` bytes.
     """
     with open_regular(path, inside=inside) as handle:
         size = os.fstat(handle.fileno()).st_size
@@ -174,19 +155,11 @@ def read_bounded(path: Path, limit: int = MAX_BYTES, *, inside: Path | None = No
 
 
 def read_json(path: Path, limit: int = MAX_BYTES, *, inside: Path | None = None) -> Any:  # noqa: ANN401 - any of JSON's types
-    """Reads a JSON file that somebody else may have put there.
-
-    Args:
-        path: The file.
-        limit: The most bytes that it may hold.
-        inside: As for `open_regular`.
-
-    Returns:
-        What it holds.
+    """Read a JSON file of unknown origin.
 
     Raises:
         OSError: As `read_bounded`.
-        ValueError: It is no JSON, or nested so deeply that nothing could work with it.
+        ValueError: The file is not JSON, or nested too deeply.
     """
     try:
         return json.loads(read_bounded(path, limit, inside=inside).decode("utf-8"))
@@ -196,14 +169,7 @@ def read_json(path: Path, limit: int = MAX_BYTES, *, inside: Path | None = None)
 
 @contextmanager
 def replace_atomically(path: Path) -> Iterator[Path]:
-    """A place beside a file, for a library to write; what it wrote becomes the file, whole.
-
-    Args:
-        path: The file; its folder must exist.
-
-    Yields:
-        Where to write. If the block raises, nothing stays of it.
-    """
+    """Yield a path for a library to write to; the file replaces `path` unless the block raises."""
     part = path.with_name(f".{path.name}.{os.getpid()}{PARTIAL_SUFFIX}")
     try:
         yield part
@@ -214,21 +180,16 @@ def replace_atomically(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def private_files() -> Iterator[None]:
-    """While it lasts, new files are 0600 and new folders 0700, whoever writes them.
-
-    A context and a decorator. It sets the process's umask, for libraries that write files by
-    themselves know no other way.
-    """
+    """Create new files as 0600 and new folders as 0700, also in libraries; a decorator too."""
     with _umask(0o077):
         yield
 
 
 @contextmanager
 def readable_like(folder: Path) -> Iterator[None]:
-    """While it lasts, whoever may read a folder may read what is made: its owner, or its group.
+    """Create files that the readers of a folder can read: its owner, or its group.
 
-    Processes that are started meanwhile do the same, and so does a job that is submitted: SLURM
-    hands the umask on to the node.
+    It also affects child processes and submitted jobs: SLURM passes the umask to the node.
     """
     shared = folder.stat().st_mode & stat.S_IRGRP
     with _umask(0o027 if shared else 0o077):
@@ -245,23 +206,21 @@ def _umask(mask: int) -> Iterator[None]:
 
 
 def append_line(path: Path, line: str) -> None:
-    """Appends one line in one write, so that lines of several writers never mix.
+    """Append a line in one write, so that lines of several writers never mix.
 
-    Args:
-        path: The file, made if it is missing; a line that a crash cut short stays by itself.
-        line: Text without a newline.
+    A line that a crash cut short stays on a line of its own.
     """
     descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o666)
     try:
-        start = "\n" if _is_cut(descriptor) else ""
+        start = "\n" if _ends_in_a_cut_line(descriptor) else ""
         os.write(descriptor, f"{start}{line}\n".encode())
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
 
 
-def _is_cut(descriptor: int) -> bool:
-    """Whether the last line has no end, and nobody writes it: files grow by pages."""
+def _ends_in_a_cut_line(descriptor: int) -> bool:
+    # A file that is being written grows by pages: its end is a cut only if it stops growing.
     size = os.fstat(descriptor).st_size
     while size > 0 and os.pread(descriptor, 1, size - 1) != b"\n":
         time.sleep(0.01)

@@ -1,4 +1,4 @@
-"""Which process runs something, told so that a later reader can say whether it still does."""
+"""The identity of a process, recorded so that a later reader can check if it is still running."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _PROC = Path("/proc")
 
 
 def current_process() -> Process:
-    """This process, as it is written down before it starts anything."""
+    """Return the identity of this process."""
     return Process(
         host=socket.gethostname(),
         pid=os.getpid(),
@@ -23,18 +23,14 @@ def current_process() -> Process:
 
 
 def is_running(process: Process) -> bool | None:
-    """Whether a process that was written down still runs.
+    """True if a process, recorded maybe elsewhere or before a reboot, is still running.
 
-    Args:
-        process: As `this_process` told it, maybe on another machine or before a reboot.
-
-    Returns:
-        None where nobody can tell from here: another host, or another container of this one.
+    None if that is unknown here: on another host, or in another container of this one.
     """
     if process.host != socket.gethostname() or process.pid <= 0:
         return None
     if process.boot_id is not None and process.boot_id != _boot_id():
-        return False  # the machine has been started anew since
+        return False  # the machine was rebooted
     if process.pid_namespace is not None and process.pid_namespace != _pid_namespace():
         return None
     try:
@@ -42,7 +38,7 @@ def is_running(process: Process) -> bool | None:
     except ProcessLookupError:
         return False
     except PermissionError:
-        pass  # somebody else's
+        pass  # another user's
     except OverflowError:
         return None
     now = _start_ticks(process.pid)
@@ -64,10 +60,10 @@ def _pid_namespace() -> str | None:
 
 
 def _start_ticks(pid: int) -> int | None:
-    """When a process started, in the kernel's ticks since the boot; 0 once it is dead."""
+    """Return the start of a process in kernel ticks since the boot; 0 if it is dead."""
     try:
         stat = (_PROC / str(pid) / "stat").read_text(errors="replace")
     except OSError:
         return None
-    state, *fields = stat.rpartition(")")[2].split()  # a program's name may hold anything
+    state, *fields = stat.rpartition(")")[2].split()  # a program's name may contain anything
     return 0 if state in "ZX" else int(fields[18])

@@ -1,8 +1,8 @@
-"""The record of an attempt, typed: what the node and the collector agree on.
+"""The typed record of an attempt, written by the node and read by `collect`.
 
 Units are in the names: `_ms`, `_s`, `_tflops`, `_gib`, `_gb_per_s`, `_mhz`, `_watt`, `_celsius`.
-Fields that a newer version added are kept on reading. NaN and infinity are written as strings,
-because JSON has no word for them. Evidence is quoted as it was read; whoever shows it escapes it.
+Fields of newer versions are kept. NaN and infinity are strings, because JSON lacks them. Evidence
+is quoted as it was read, and must be escaped for display.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from jobs.validation import first_problem
 
 SCHEMA_VERSION = 1
 
-# An error can be NaN or infinite, and its JSON is then a string: the schema says so too.
+# A figure can be NaN or infinite, and is then a string in JSON and in the schema.
 Number = Annotated[
     float,
     WithJsonSchema({"anyOf": [{"type": "number"}, {"enum": ["NaN", "Infinity", "-Infinity"]}]}),
@@ -31,7 +31,7 @@ DIRECTIONS = ("fprop", "bprop")
 
 
 class Outcome(StrEnum):
-    """How an attempt ended; UNSUPPORTED is never a pass."""
+    """Result of an attempt; UNSUPPORTED is never a pass."""
 
     PASSED = "PASSED"
     FAILED = "FAILED"
@@ -63,7 +63,7 @@ class State(StrEnum):
 
 
 class Cause(StrEnum):
-    """Why an attempt is an ERROR."""
+    """Cause of an ERROR."""
 
     exception = "exception"
     import_error = "import_error"
@@ -99,28 +99,24 @@ def state_text(state: str, cause: str | None) -> str:
 
 
 class Model(BaseModel):
-    """Base of every part: frozen, keeping fields it does not know."""
+    """Base of every part: frozen, keeps unknown fields."""
 
     model_config = ConfigDict(extra="allow", frozen=True, ser_json_inf_nan="strings")
 
 
 class Identity(Model):
-    """Which execution of which point this is."""
+    """Identity of an attempt: its point, sweep, job and number."""
 
     point_id: str
     sweep_id: str | None = None
-    job_id: str | None = Field(
-        default=None, description="As people type it: 14, 14_2 or local-..."
-    )
-    raw_job_id: str | None = Field(
-        default=None, description="SLURM's own number of the array task"
-    )
+    job_id: str | None = Field(default=None, description="As users type it: 14, 14_2 or local-...")
+    raw_job_id: str | None = Field(default=None, description="SLURM's own id of the array task")
     attempt: int = 1
     restart_count: int = 0
 
 
 class Environment(Model):
-    """What the node is and what it runs; None: not there."""
+    """Hardware and software of the node; None if absent."""
 
     host: str | None = None
     platform: str | None = None
@@ -152,33 +148,33 @@ class Environment(Model):
 
 
 class Check(Model):
-    """One question about this machine, its answer and the reason in the library's own words."""
+    """One capability check, with the reason in the library's own words."""
 
     name: str
-    ok: bool | None = Field(description="None: the question does not arise here")
+    ok: bool | None = Field(description="null if the check does not apply")
     reason: str = ""
     remedy: str = ""
     source: str = ""
 
 
 class Capability(Model):
-    """What this machine can run, and what really ran."""
+    """Capability of the machine, and the attention kernels that ran."""
 
     checks: list[Check] = Field(default_factory=list)
     attention_backend: dict[str, str] = Field(
-        default_factory=dict, description="Per arm, the attention kernel that ran"
+        default_factory=dict, description="Attention kernel that ran, by arm"
     )
     flags: list[str] = Field(
-        default_factory=list, description="Variables that change the meaning of a run"
+        default_factory=list, description="Environment variables that change the meaning of a run"
     )
 
 
 class TensorError(Model):
-    """One tensor of the recipe's arm against one reference."""
+    """Error of one tensor of one arm against one reference."""
 
     tensor: str
     reference: str = Field(
-        description="fp32, bf16, or stage: FP32 of the inputs that the arm gave this stage"
+        description="fp32, bf16, or stage (FP32 on the arm's own inputs of this stage)"
     )
     arm: str = Field(description="recipe or bf16")
     rel_l2: Number
@@ -191,11 +187,11 @@ class TensorError(Model):
     outside_share: Number | None = Field(
         default=None, description="Share outside atol + rtol * |ref|"
     )
-    gate: str | None = Field(default=None, description="The rule, in words and numbers")
+    gate: str | None = Field(default=None, description="The gate as text")
     gate_low: Number | None = None
     gate_high: Number | None = None
     predicted_rel_l2: Number | None = None
-    passed: bool | None = Field(default=None, description="None: not gated")
+    passed: bool | None = Field(default=None, description="null if not gated")
 
 
 class Validation(Model):
@@ -203,7 +199,7 @@ class Validation(Model):
 
     tolerance: str
     prediction: str | None = Field(
-        default=None, description="stored, predicted on the node, or None"
+        default=None, description="stored, predicted on the node, or null"
     )
     tensors: list[TensorError]
     passed: bool | None = None
@@ -211,13 +207,13 @@ class Validation(Model):
 
 
 class Timing(Model):
-    """One direction of one arm."""
+    """Times of one direction of one arm."""
 
     samples_ms: list[float]
     throttled: list[bool] = Field(default_factory=list)
     median_ms: float
     mean_ms: float
-    low_ms: float = Field(description="Lower end of the interval on the shown statistic")
+    low_ms: float = Field(description="Lower end of the interval of the statistic")
     high_ms: float
     tokens_per_s: float
     tflops: float | None = None
@@ -226,7 +222,7 @@ class Timing(Model):
 
 
 class Speedup(Model):
-    """BF16 time over the recipe's time, from paired blocks; None where none is claimed."""
+    """BF16 time over the recipe's time, from paired blocks."""
 
     ratio: float
     low: float
@@ -235,7 +231,7 @@ class Speedup(Model):
 
 
 class StageTiming(Model):
-    """One stage of one arm, timed by itself."""
+    """Time of one stage of one arm, measured by itself."""
 
     arm: str
     stage: str
@@ -246,7 +242,7 @@ class StageTiming(Model):
 
 
 class ArmBenchmark(Model):
-    """Both directions of one arm."""
+    """Times of one arm, both directions."""
 
     arm: str
     precision: str
@@ -258,7 +254,7 @@ class ArmBenchmark(Model):
 
 
 class BenchmarkResult(Model):
-    """Speed of one point, both arms from one collection."""
+    """Speed of one point, both arms measured in one process."""
 
     method: str
     statistic: str
@@ -274,15 +270,15 @@ class BenchmarkResult(Model):
 THROTTLING = frozenset(
     {"hw_slowdown", "sw_thermal_slowdown", "hw_thermal_slowdown", "hw_power_brake_slowdown"}
 )
-"""The reasons for a lower clock that make a measurement unfit for a verdict.
+"""Reasons for a lower clock that disqualify a measurement.
 
-A power cap in software is how a large GPU runs under matrix products all the time; idle and clock
-settings are a choice.
+A software power cap is normal for a large GPU under matrix products; idle and clock settings are
+a choice.
 """
 
 
 class TelemetrySample(Model):
-    """What NVML saw at one moment."""
+    """One reading of NVML."""
 
     when: str = Field(description="before, during or after")
     sm_clock_mhz: float | None = None
@@ -294,12 +290,12 @@ class TelemetrySample(Model):
 
     @property
     def throttled(self) -> bool:
-        """Whether the GPU ran slower than it can under such a load."""
+        """True if the GPU was throttled."""
         return not THROTTLING.isdisjoint(self.throttle_reasons)
 
 
 class Probe(Model):
-    """A node's fingerprint, so that a bad node and a regression can be told apart."""
+    """Fingerprint of a node, to distinguish a bad node from a regression."""
 
     copy_gb_per_s: float | None = None
     bf16_matmul_tflops: float | None = None
@@ -310,7 +306,7 @@ class Probe(Model):
 
 
 class Evidence(Model):
-    """Lines that show why, and where they stand."""
+    """Lines that show the cause, and their place in a file."""
 
     lines: list[str]
     file: str | None = None
@@ -318,17 +314,17 @@ class Evidence(Model):
 
 
 class Process(Model):
-    """Which process runs something; `jobs.process` tells whether it still does."""
+    """Identity of a process; `jobs.process` checks if it is still running."""
 
     host: str
     pid: int
-    boot_id: str | None = Field(default=None, description="Which boot it belongs to")
-    pid_namespace: str | None = Field(default=None, description="Where its number is counted")
-    start_ticks: int | None = Field(default=None, description="Since the boot, as Linux counts")
+    boot_id: str | None = Field(default=None, description="Boot of the machine")
+    pid_namespace: str | None = Field(default=None, description="Namespace of the pid")
+    start_ticks: int | None = Field(default=None, description="Start, in ticks since the boot")
 
 
 class Started(Process):
-    """`started.json`: an attempt began."""
+    """`started.json`: an attempt has started."""
 
     schema_version: int = SCHEMA_VERSION
     identity: Identity
@@ -336,11 +332,11 @@ class Started(Process):
 
 
 class Record(Model):
-    """`record.json`: what an attempt left."""
+    """`record.json`: the result of an attempt."""
 
     schema_version: int = SCHEMA_VERSION
     identity: Identity
-    config: dict[str, Any] = Field(description="The whole point, as conf.plain writes it")
+    config: dict[str, Any] = Field(description="Configuration of the whole point")
     environment: Environment = Environment()
     capability: Capability = Capability()
     validation: Validation | None = None
@@ -349,7 +345,7 @@ class Record(Model):
     telemetry: list[TelemetrySample] = Field(default_factory=list)
     outcome: Outcome
     cause: Cause | None = None
-    reason: str = Field(default="", description="One line: why this outcome")
+    reason: str = Field(default="", description="Reason of the outcome, one line")
     evidence: list[Evidence] = Field(default_factory=list)
     started_at: str | None = None
     finished_at: str | None = None
@@ -358,7 +354,7 @@ class Record(Model):
 
 
 def config_value(config: dict[str, Any], key: str) -> Any:  # noqa: ANN401 - any of JSON's types
-    """What a plain configuration holds under a dotted key; None where it does not say."""
+    """Return the value of a dotted key of a plain configuration, None if it is missing."""
     value: Any = config
     for part in key.split("."):
         value = value.get(part) if isinstance(value, dict) else None
@@ -366,17 +362,10 @@ def config_value(config: dict[str, Any], key: str) -> Any:  # noqa: ANN401 - any
 
 
 def read_record(path: Path, *, inside: Path | None = None) -> Record:
-    """Reads one record.
-
-    Args:
-        path: A `record.json`.
-        inside: A link must not leave this folder; None: it may lead anywhere.
-
-    Returns:
-        The record; fields of newer versions are kept.
+    """Read a `record.json`; links must not leave the folder `inside`.
 
     Raises:
-        RecordError: The file is missing, too large, no JSON, or no record; names the file.
+        RecordError: The file is missing, too large, not JSON, or not a record.
     """
     try:
         return Record.model_validate_json(read_bounded(path, inside=inside))
@@ -389,12 +378,12 @@ def read_record(path: Path, *, inside: Path | None = None) -> Record:
 
 
 def to_json(model: Model) -> str:
-    """A record as JSON text, two spaces deep, ending with a newline."""
+    """Return indented JSON with a final newline."""
     return model.model_dump_json(indent=2) + "\n"
 
 
 def json_schema() -> str:
-    """The JSON Schema of `record.json`, as `docs/record.schema.json` holds it."""
+    """Return the JSON Schema of `record.json`, for `docs/record.schema.json`."""
     return json.dumps(Record.model_json_schema(), indent=2, sort_keys=True) + "\n"
 
 

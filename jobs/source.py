@@ -1,6 +1,6 @@
-"""Which code this is: the commit, and a hash of everything that differs from it.
+"""State of the source: the commit, and a hash of everything that differs from it.
 
-Asked where a sweep is submitted and again where it runs, so that a difference is seen.
+Recorded at submission and again on the node, so that a change in between is visible.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 CHECKOUT = Path(__file__).resolve().parents[1]
 _SOURCES = ("*.py", "*.yaml", "*.json", "*.toml")
 _PACKAGES = ("conf", "hydra_plugins", "jobs", "mxfp8_attention")
-# What a command writes, and a user's own configurations, may lie in the checkout and is no code.
+# Output of commands and a user's own configurations may be in the checkout: they are not code.
 _UNTRACKED = (
     ":(glob)*.py",
     *(f":(glob){package}/**/{source}" for package in _PACKAGES for source in _SOURCES),
@@ -22,7 +22,7 @@ _UNTRACKED = (
 
 @dataclass(frozen=True)
 class SourceState:
-    """A checkout's state; all None where the folder is no git checkout of its own."""
+    """State of a checkout; all None if the folder is not a git checkout of its own."""
 
     commit: str | None = None
     dirty: bool | None = None
@@ -30,14 +30,9 @@ class SourceState:
 
 
 def source_state(checkout: Path = CHECKOUT) -> SourceState:
-    """Asks git for the commit and hashes the dirty tree, `untracked_sources` included.
+    """Return the commit and a hash of the dirty tree, `untracked_sources` included.
 
-    Args:
-        checkout: The folder that holds `launch.py`. Inside another repository it is no checkout:
-            the outer commit says nothing of it.
-
-    Returns:
-        The commit, whether the tree differs from it, and the hash of the difference.
+    A folder inside another repository is not a checkout: the outer commit does not describe it.
     """
     top = _git(checkout, "rev-parse", "--show-toplevel")
     if top is None or Path(top.strip()).resolve() != checkout.resolve():
@@ -58,22 +53,15 @@ def source_state(checkout: Path = CHECKOUT) -> SourceState:
 
 
 def untracked_sources(checkout: Path) -> list[str]:
-    """The files unknown to git that a run may read as code: in our packages, or beside them.
-
-    Args:
-        checkout: The folder that holds `launch.py`.
-
-    Returns:
-        Their paths below the checkout, sorted; none where git cannot say.
-    """
-    listed = _git(checkout, "ls-files", "-oz", "--exclude-standard", "--", *_UNTRACKED) or ""
-    return sorted(filter(None, listed.split("\0")))
+    """Return the untracked files that a run may import or read, relative to the checkout."""
+    output = _git(checkout, "ls-files", "-oz", "--exclude-standard", "--", *_UNTRACKED) or ""
+    return sorted(filter(None, output.split("\0")))
 
 
-def _git(checkout: Path, *words: str) -> str | None:
+def _git(checkout: Path, *arguments: str) -> str | None:
     try:
         done = subprocess.run(
-            ["git", "-C", str(checkout), *words], capture_output=True, timeout=60, check=False
+            ["git", "-C", str(checkout), *arguments], capture_output=True, timeout=60, check=False
         )
     except (OSError, subprocess.TimeoutExpired):
         return None

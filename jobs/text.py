@@ -1,6 +1,6 @@
-"""Foreign text made fit to be shown: a terminal obeys nothing of it, and a token is not told.
+"""Text of unknown origin made safe to display: no terminal escapes, no secrets, no endless words.
 
-The standard library alone: the node uses it too.
+Standard library only: the node uses it too.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ import shlex
 _ESCAPES = re.compile(
     r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_].*?(?:\x1b\\|\x07|$)|[@-_])|\x9b[0-?]*[ -/]*[@-~]"
 )
-# Control characters, what turns a line's direction around, and surrogates, which no encoding has.
+# Control characters, marks that reverse a line's direction, and surrogates (not encodable).
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
-_MOST_DIGITS = 19
+_MAX_DIGITS = 18  # every such number fits in 64 bits
 _KEPT = 20
 _LONG_NUMBER = re.compile(r"\d{61,}")
 _LONG_WORD = re.compile(r"\S{401,}")
 
 MASK = "***"
-# A variable's name that speaks of a secret, or the words for one in a file or a flag.
+# A variable's name that indicates a secret, or the names of one in a file or a flag.
 SECRET_NAME = re.compile(
     r"TOKEN|JWT|SECRET|PASSWORD|PASSWD|CREDENTIAL|API_?KEY|AUTH(?!OR)"
     r"|\b(?:password|passwd|secret|credentials?|api_?key|(?:access|auth)_?token)\b"
@@ -39,15 +39,9 @@ _TOKENS = re.compile(
 
 
 def plain_text(text: str) -> str:
-    """Text without terminal escapes and with other control characters made visible.
+    """Return text without terminal escapes, other control characters shown as their codes.
 
-    Args:
-        text: What a log or a record holds.
-
-    Returns:
-        The text; newline and tab stay, a carriage return begins a new line, as a progress bar
-        means it, and what could redraw a terminal or reverse a line's direction is shown as
-        its code.
+    Newline and tab stay; a carriage return becomes a newline, as a progress bar needs it.
     """
     if _CONTROL.search(text) is None:
         return text
@@ -56,78 +50,52 @@ def plain_text(text: str) -> str:
 
 
 def mask_secrets(text: str) -> str:
-    """Text in which the value of what is named a secret, or looks like a token, is not told.
+    """Replace secrets by `***`: values of secret names, URL passwords, tokens of known services.
 
-    Args:
-        text: A command line, a script, a plan's line, a line of a log.
-
-    Returns:
-        The same with `***` for such values; `NAME=value`, `"NAME": "value"` and
-        `scheme://user:password@host` are known, and the tokens of common services.
+    Recognizes `NAME=value`, `"NAME": "value"` and `scheme://user:password@host`.
     """
-    named = _NAMED.sub(_hide_value, text)
-    return _TOKENS.sub(MASK, named)
+    return _TOKENS.sub(MASK, _NAMED.sub(_hide_value, text))
 
 
 def _hide_value(match: re.Match[str]) -> str:
     quote = match["value"][0]
-    around = quote if quote in "\"'" else ""
-    return f"{match['name']}{around}{MASK}{around}"
+    quote = quote if quote in "\"'" else ""
+    return f"{match['name']}{quote}{MASK}{quote}"
 
 
 def parse_int(digits: str) -> int | None:
-    """The number that digits spell.
+    """Return the number that digits of unknown origin stand for; None if it is not a number.
 
-    Args:
-        digits: What another program, a file's name or a variable says.
-
-    Returns:
-        None for anything but digits, and for more of them than a 64-bit number has: Python itself
-        refuses to read thousands.
+    Python itself refuses to convert thousands of digits.
     """
-    return int(digits) if digits.isdecimal() and len(digits) < _MOST_DIGITS else None
+    return int(digits) if digits.isdecimal() and len(digits) <= _MAX_DIGITS else None
 
 
 def shorten(text: str) -> str:
-    """Text in which no number and no word is longer than a screen's few lines.
-
-    Args:
-        text: A message that quotes what was typed or read.
-
-    Returns:
-        The same, with how long each was that is cut.
-    """
-    text = _LONG_NUMBER.sub(lambda found: f"{found[0][:_KEPT]}... ({len(found[0])} digits)", text)
+    """Cut numbers and words that are longer than a few lines, and state their length."""
+    text = _LONG_NUMBER.sub(lambda match: f"{match[0][:_KEPT]}... ({len(match[0])} digits)", text)
     return _LONG_WORD.sub(
-        lambda found: f"{found[0][: 5 * _KEPT]}... ({len(found[0])} characters)", text
+        lambda match: f"{match[0][: 5 * _KEPT]}... ({len(match[0])} characters)", text
     )
 
 
 def strip_full_stop(text: str) -> str:
-    """A sentence without its full stop, so that it can go on; three dots stay."""
+    """Remove the full stop at the end of a sentence; three dots stay."""
     bare = text.rstrip()
     return bare[:-1] if bare.endswith(".") and not bare.endswith("..") else bare
 
 
 def join_sentences(*texts: str, by: str = "; ") -> str:
-    """Sentences in one, those of a library that end with a full stop too.
-
-    Args:
-        texts: In their order; empty ones are left out.
-        by: What stands between them.
-
-    Returns:
-        One line's words; the last text keeps its own end.
-    """
+    """Join sentences, without empty ones and without full stops except for the last."""
     *firsts, last = [text for text in texts if text] or [""]
     return by.join([*map(strip_full_stop, firsts), last])
 
 
 def pluralize(count: int, one: str, many: str | None = None) -> str:
-    """A count with its noun: `1 point`, `2 points`; `many` where the plural is no mere s."""
+    """Return `1 point` or `2 points`; `many` is the plural if it is not formed by an s."""
     return f"{count} {one if count == 1 else many or one + 's'}"
 
 
 def shell_quote(path: object) -> str:
-    """A path as it is printed where it will be shell_quoted: as one word of a shell."""
+    """Quote a path as one word of a shell."""
     return shlex.quote(str(path))

@@ -1,4 +1,4 @@
-"""One line for what pydantic found wrong with a file."""
+"""One line for the problem that pydantic found in a file."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ def first_problem(error: ValidationError | Exception) -> str:
     if not isinstance(error, ValidationError):
         return str(error)
     first = error.errors()[0]
-    where = ".".join(str(part) for part in first["loc"])
-    return f"{where}: {first['msg']}" if where else str(first["msg"])
+    key = ".".join(str(part) for part in first["loc"])
+    return f"{key}: {first['msg']}" if key else str(first["msg"])

@@ -1,12 +1,14 @@
-"""Files appear whole or not at all, are read within bounds, and lie where no two write."""
+"""Files appear whole or not at all, reads are bounded, and attempts are never shared."""
 
 from __future__ import annotations
 
+import errno
 import multiprocessing
 import os
 import signal
 import stat
 import subprocess
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
@@ -24,6 +26,13 @@ from jobs.files import (
     reserve_space,
     write_atomic,
 )
+
+
+def errno_of(read: Callable[[], object]) -> int | None:
+    """Return the error number of a read that fails."""
+    with pytest.raises(OSError) as error:  # noqa: PT011 - its number is checked
+        read()
+    return error.value.errno
 
 
 def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
@@ -44,13 +53,13 @@ def test_a_write_that_fails_leaves_what_was_there(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OSError, match="No space left"):
+    with pytest.raises(OSError, match="No space left"):  # the patched text
         write_atomic(path, "second\n")
     assert path.read_text() == "first\n"
     assert [file.name for file in tmp_path.iterdir()] == ["record.json"]
 
 
-def test_a_missing_folder_is_told(tmp_path: Path) -> None:
+def test_a_missing_folder_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         write_atomic(tmp_path / "nowhere" / "record.json", "text")
 
@@ -98,7 +107,7 @@ def test_several_writers_share_a_file_by_lines_and_a_folder_by_attempts(tmp_path
     assert sorted(made, key=lambda name: int(name[8:])) == [f"attempt-{n}" for n in range(1, 61)]
 
 
-def test_a_line_that_was_cut_short_spoils_no_other(tmp_path: Path) -> None:
+def test_a_cut_line_does_not_affect_others(tmp_path: Path) -> None:
     path = tmp_path / "jobs.jsonl"
     append_line(path, "whole")
     path.write_text(path.read_text() + '{"cut')
@@ -117,26 +126,23 @@ def test_a_regular_file_is_read_whole_up_to_the_limit(tmp_path: Path) -> None:
     path.write_text('{"a": [1]}')
     assert read_bounded(path, 10) == path.read_bytes()
     assert read_json(path, inside=tmp_path) == {"a": [1]}
-    with pytest.raises(OSError, match="larger than 0 MiB"):
-        read_bounded(path, 9)
+    assert errno_of(lambda: read_bounded(path, 9)) == errno.EFBIG
 
 
 def test_a_huge_file_is_not_read(tmp_path: Path) -> None:
     path = tmp_path / "record.json"
     with path.open("wb") as handle:
         handle.truncate(2**40)  # sparse
-    with pytest.raises(OSError, match="larger than 16 MiB"):
-        read_json(path)
+    assert errno_of(lambda: read_json(path)) == errno.EFBIG
 
 
-def test_what_is_no_regular_file_is_not_waited_for(tmp_path: Path) -> None:
+def test_a_special_file_is_refused_without_waiting(tmp_path: Path) -> None:
     fifo = tmp_path / "record.json"
     os.mkfifo(fifo)
     link = tmp_path / "link.json"
     link.symlink_to(fifo)
     for path in (fifo, link, tmp_path, Path("/dev/zero")):
-        with pytest.raises(OSError, match="no regular file"):
-            read_json(path)
+        assert errno_of(lambda path=path: read_json(path)) == errno.EINVAL  # type: ignore[misc]
 
 
 def test_a_link_may_not_leave_the_folder_it_is_read_in(tmp_path: Path) -> None:
@@ -150,14 +156,12 @@ def test_a_link_may_not_leave_the_folder_it_is_read_in(tmp_path: Path) -> None:
     ):
         (folder / name).symlink_to(target)
     (folder / "own.json").write_text("2")
-    with pytest.raises(OSError, match="a link that leaves the folder"):
-        read_json(folder / "out", inside=folder)
+    assert errno_of(lambda: read_json(folder / "out", inside=folder)) == errno.ELOOP
     assert is_outside(folder / "out", folder)
     assert read_json(folder / "out") == 1
     assert read_json(folder / "in", inside=folder) == 2
     assert not is_outside(folder / "in", folder)
-    with pytest.raises(OSError, match="symbolic links"):
-        read_json(folder / "round", inside=folder)
+    assert errno_of(lambda: read_json(folder / "round", inside=folder)) == errno.ELOOP
 
 
 @pytest.mark.parametrize(
@@ -165,7 +169,7 @@ def test_a_link_may_not_leave_the_folder_it_is_read_in(tmp_path: Path) -> None:
     [b"[" * 10**6, b'{"a":' * 10**6, b"9" * 10**5, b"", b"\xff", b"{", b"\x00"],
     ids=lambda content: repr(content[:6]),
 )
-def test_what_is_no_json_is_a_value_error(tmp_path: Path, content: bytes) -> None:
+def test_invalid_json_is_a_value_error(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "record.json"
     path.write_bytes(content)
     with pytest.raises(ValueError) as error:  # noqa: PT011 - json says it in many ways
@@ -177,7 +181,7 @@ def test_what_is_no_json_is_a_value_error(tmp_path: Path, content: bytes) -> Non
     ("sweep", "folder", "file"), [(0o700, 0o700, 0o600), (0o750, 0o750, 0o640)]
 )
 @pytest.mark.parametrize("umask", [0o022, 0o077])
-def test_who_may_read_a_sweep_may_read_what_is_made_in_it(
+def test_readers_of_a_sweep_can_read_new_files_in_it(
     tmp_path: Path, sweep: int, folder: int, file: int, umask: int
 ) -> None:
     tmp_path.chmod(sweep)
@@ -197,7 +201,7 @@ def test_who_may_read_a_sweep_may_read_what_is_made_in_it(
     assert [mode for path, mode in modes.items() if path.is_file()] == [file] * 3
 
 
-def test_unfinished_files_go_when_nobody_can_be_writing_them(tmp_path: Path) -> None:
+def test_unfinished_files_are_removed_once_nobody_writes_them(tmp_path: Path) -> None:
     folder = tmp_path / "14" / "p-1"
     folder.mkdir(parents=True)
     names = (".record.json.abc.part", ".young.json.def.part", "kept.part", ".kept", "record.json")
@@ -212,7 +216,7 @@ def test_unfinished_files_go_when_nobody_can_be_writing_them(tmp_path: Path) -> 
     assert folder.is_dir()
 
 
-def test_on_a_full_disk_the_spare_is_given_up_for_what_the_folder_is_for(
+def test_a_full_disk_uses_the_reserved_space(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reserve_space(tmp_path)
@@ -232,6 +236,6 @@ def test_on_a_full_disk_the_spare_is_given_up_for_what_the_folder_is_for(
     assert not release_space(tmp_path)
 
 
-def test_a_spare_that_cannot_be_had_is_done_without(tmp_path: Path) -> None:
+def test_space_that_cannot_be_reserved_is_not_needed(tmp_path: Path) -> None:
     reserve_space(tmp_path / "missing")
     assert list(tmp_path.iterdir()) == []

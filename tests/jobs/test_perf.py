@@ -1,4 +1,4 @@
-"""The `[PERF]` lines: the layout that reviews know, and no more claimed than was measured."""
+"""The `[PERF]` lines: the layout that reviewers know, and no claim beyond the measurement."""
 
 from __future__ import annotations
 
@@ -6,64 +6,24 @@ from typing import Any
 
 import pytest
 
-from jobs.perf import EMULATED_NOTE, emulated_summary, format_speedup, perf_lines, recipe_label
-from jobs.record import (
-    ArmBenchmark,
-    BenchmarkResult,
-    Identity,
-    Outcome,
-    Record,
-    Speedup,
-    Timing,
+from jobs.perf import (
+    EMULATED_NOTE,
+    emulated_summary,
+    format_speedup,
+    is_emulated,
+    perf_lines,
+    recipe_label,
 )
+from jobs.record import Identity, Outcome, Record, Speedup
+from tests.builders.benchmarks import benchmark, speedup
 
 
-def timing(median_ms: float, mean_ms: float | None = None) -> Timing:
-    return Timing(
-        samples_ms=[median_ms],
-        median_ms=median_ms,
-        mean_ms=median_ms if mean_ms is None else mean_ms,
-        low_ms=median_ms,
-        high_ms=median_ms,
-        tokens_per_s=4096 / median_ms * 1e3,
-    )
-
-
-def speedup(claim: str, ratio: float = 1.53) -> Speedup:
-    return Speedup(ratio=ratio, low=ratio - 0.01, high=ratio + 0.01, claim=claim)
-
-
-def record(recipe: str = "mxfp8", claim: str = "speedup", **changed: Any) -> Record:  # noqa: ANN401
-    emulated = claim == "emulated"
-    arms = [
-        ArmBenchmark(
-            arm="recipe",
-            precision=recipe,
-            emulated=emulated,
-            fprop=timing(4.718, 4.9),
-            bprop=timing(10.0),
-        ),
-        ArmBenchmark(
-            arm="bf16",
-            precision="bf16",
-            emulated=emulated,
-            fprop=timing(7.219, 7.5),
-            bprop=timing(15.0),
-        ),
-    ]
-    fields = {
-        "method": "interleaved",
-        "statistic": "median",
-        "confidence": 0.95,
-        "arms": arms,
-        "fprop_speedup": speedup(claim),
-        "bprop_speedup": speedup(claim),
-    } | changed
+def record(claim: str = "speedup", recipe: str = "mxfp8", **fields: Any) -> Record:  # noqa: ANN401
     return Record(
         identity=Identity(point_id="p-1"),
         config={"shape": {"batch": 1, "seq_len": 4096}, "recipe": {"name": recipe}},
         outcome=Outcome.PASSED,
-        benchmark=BenchmarkResult.model_validate(fields),
+        benchmark=benchmark(claim, recipe, **fields),
     )
 
 
@@ -79,42 +39,41 @@ def test_both_arms_and_the_speedup_with_its_interval() -> None:
     ]
 
 
-def test_an_emulated_arm_says_so_and_claims_nothing() -> None:
-    lines = perf_lines(record(claim="emulated"))
-    assert lines[0] == "[PERF] b=1 s=4096: (emulated: checks this code, not hardware)"
-    assert "  Fprop speedup: none claimed (emulated: checks this code, not hardware)" in lines
+def test_an_emulated_arm_is_marked_and_claims_nothing() -> None:
+    lines = perf_lines(record("emulated"))
+    assert EMULATED_NOTE in lines[0]
     assert not any("1.53" in line for line in lines)
 
 
 def test_bf16_against_itself_is_noise_and_no_speedup() -> None:
-    lines = perf_lines(record("bf16", "noise", fprop_speedup=speedup("noise", 0.998)))
+    lines = perf_lines(record("noise", "bf16", fprop_speedup=speedup("noise", 0.998)))
     assert "  BF16 again fprop: 4.718 ms  (868164 tok/s)" in lines
     assert "  Fprop ratio: 0.998  [0.988, 1.008]  (noise: BF16 against itself)" in lines
     assert not any("speedup" in line for line in lines)
 
 
-def test_the_mean_stands_where_the_method_asks_for_it() -> None:
+def test_the_statistic_of_the_method_is_printed() -> None:
     lines = perf_lines(record(statistic="mean"))
     assert any(line.startswith("  MXFP8 fprop: 4.900 ms") for line in lines)
 
 
-def test_without_an_unthrottled_block_nothing_is_claimed() -> None:
-    lines = perf_lines(record(fprop_speedup=None))
-    assert "  Fprop speedup: none: no block ran unthrottled" in lines
+def test_without_a_clean_block_nothing_is_claimed() -> None:
+    (line,) = [one for one in perf_lines(record(fprop_speedup=None)) if "Fprop" in one]
+    assert line.startswith("  Fprop speedup: none")
 
 
-def test_a_damaged_configuration_costs_its_words_alone() -> None:
+def test_a_damaged_configuration_costs_its_labels_only() -> None:
     damaged = record().model_copy(update={"config": {"shape": 3, "recipe": []}})
     assert perf_lines(damaged)[0] == "[PERF] b=None s=None:"
     assert recipe_label(damaged) == "recipe"
 
 
-def test_where_nothing_was_timed_there_is_no_line() -> None:
+def test_without_times_there_is_no_line() -> None:
     assert perf_lines(record().model_copy(update={"benchmark": None})) == []
 
 
 @pytest.mark.parametrize(
-    ("given", "word"),
+    ("given", "text"),
     [
         (None, "-"),
         (speedup("speedup"), "1.53x"),
@@ -122,12 +81,28 @@ def test_where_nothing_was_timed_there_is_no_line() -> None:
         (speedup("emulated"), "emulated"),
     ],
 )
-def test_a_claim_in_a_word(given: Speedup | None, word: str) -> None:
-    assert format_speedup(given) == word
+def test_a_speedup_as_text(given: Speedup | None, text: str) -> None:
+    assert format_speedup(given) == text
 
 
 @pytest.mark.parametrize(
-    ("emulated", "points", "who"),
+    ("config", "outcome", "emulated"),
+    [
+        ({"backend": "emulated", "job": "attention"}, Outcome.FAILED, True),
+        ({"backend": "emulated", "job": "attention"}, Outcome.UNSUPPORTED, False),
+        ({"backend": "emulated", "job": "probe"}, Outcome.PASSED, False),
+        ({"backend": "te", "job": "attention"}, Outcome.PASSED, False),
+    ],
+)
+def test_a_point_that_ran_emulated_is_recognized(
+    config: dict[str, str], outcome: Outcome, emulated: bool
+) -> None:
+    given = record().model_copy(update={"config": config, "outcome": outcome})
+    assert is_emulated(given) is emulated
+
+
+@pytest.mark.parametrize(
+    ("emulated", "points", "subject"),
     [
         (1, 1, "The point was"),
         (3, 3, "All 3 points were"),
@@ -135,5 +110,5 @@ def test_a_claim_in_a_word(given: Speedup | None, word: str) -> None:
         (2, 23, "2 of 23 points were"),
     ],
 )
-def test_what_was_emulated_is_counted(emulated: int, points: int, who: str) -> None:
-    assert emulated_summary(emulated, points) == f"{who} {EMULATED_NOTE}"
+def test_emulated_points_are_counted(emulated: int, points: int, subject: str) -> None:
+    assert emulated_summary(emulated, points) == f"{subject} {EMULATED_NOTE}"

@@ -1,4 +1,4 @@
-"""A process that was written down is known to run, to be gone, or not to be told from here."""
+"""A recorded process is running, gone, or unknown from here."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
 
 
 def other(**changes: Any) -> bool | None:  # noqa: ANN401 - any field of a process
-    """Whether this process, changed so, still runs."""
+    """Check this process with some fields changed."""
     return is_running(current_process().model_copy(update=changes))
 
 
-def test_this_process_runs() -> None:
+def test_this_process_is_running() -> None:
     assert is_running(current_process()) is True
     assert current_process().pid == os.getpid()
 
@@ -44,11 +44,11 @@ def test_this_process_runs() -> None:
     ],
     ids=str,
 )
-def test_what_may_be_said_of_another(changes: dict[str, Any], answer: bool | None) -> None:
+def test_another_process(changes: dict[str, Any], answer: bool | None) -> None:
     assert other(**changes) is answer
 
 
-def test_a_process_that_nobody_has_waited_for_is_gone() -> None:
+def test_a_zombie_is_gone() -> None:
     child = subprocess.Popen([sys.executable, "-I", "-S", "-c", "import time; time.sleep(600)"])
     about = current_process().model_copy(update={"pid": child.pid, "start_ticks": None})
     assert is_running(about) is True
@@ -59,7 +59,7 @@ def test_a_process_that_nobody_has_waited_for_is_gone() -> None:
     assert is_running(about) is False
 
 
-def test_somebody_elses_process_is_not_taken_for_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_users_process_is_not_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(pid: int, number: int) -> None:
         raise PermissionError
 

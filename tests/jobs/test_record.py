@@ -1,4 +1,4 @@
-"""Records are read and written whole, and their schema is the one that is published."""
+"""Records survive a round trip, and their schema is the published one."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_the_published_schema_is_current() -> None:
     )
 
 
-def test_the_schema_is_one() -> None:
+def test_the_schema_is_valid() -> None:
     jsonschema.Draft202012Validator.check_schema(json.loads(json_schema()))
 
 
@@ -83,34 +83,27 @@ def test_fields_of_a_newer_version_are_kept(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "named"),
     [
-        (b"", "is no record"),
-        (b"{", "is no record"),
-        (b"\xff\xfe", "is no record"),
-        (b"[]", "is no record"),
-        (b"{}", "is no record: identity: Field required"),
+        *((content, "") for content in (b"", b"{", b"\xff\xfe", b"[]", b"[" * 100_000)),
+        (b"{}", "identity"),
         (b'{"identity": {"point_id": "p"}, "config": {}, "outcome": "GOOD"}', "outcome"),
-        (b"[" * 100_000, "is no record"),
+        (None, ""),
+        (b" " * (MAX_BYTES + 1), "16 MiB"),
     ],
+    ids=lambda value: repr(value)[:20],
 )
-def test_a_broken_record_is_told_with_its_file(tmp_path: Path, content: bytes, told: str) -> None:
+def test_a_broken_record_is_refused_with_its_file(
+    tmp_path: Path, content: bytes | None, named: str
+) -> None:
     path = tmp_path / "record.json"
-    path.write_bytes(content)
-    with pytest.raises(RecordError, match=r"record\.json") as error:
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(RecordError) as error:
         read_record(path)
-    assert told in str(error.value)
+    assert error.value.path == path
+    assert named in error.value.problem
 
 
-def test_a_missing_and_a_huge_record_are_told(tmp_path: Path) -> None:
-    with pytest.raises(RecordError, match="cannot be read"):
-        read_record(tmp_path / "none.json")
-    huge = tmp_path / "record.json"
-    with huge.open("wb") as handle:
-        handle.truncate(MAX_BYTES + 1)
-    with pytest.raises(RecordError, match="larger than 16 MiB"):
-        read_record(huge)
-
-
-def test_every_cause_has_the_name_that_design_lists() -> None:
+def test_the_name_of_a_cause_is_its_value() -> None:
     assert {cause.name for cause in Cause} == {cause.value for cause in Cause}

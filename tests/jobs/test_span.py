@@ -1,4 +1,4 @@
-"""Durations do not depend on the calendar, and what a record says of time agrees."""
+"""Durations do not depend on the calendar, and the times of a record are consistent."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from jobs.span import Span
 
 
-def test_a_calendar_that_is_set_back_changes_no_duration(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_setting_the_calendar_back_changes_no_duration(monkeypatch: pytest.MonkeyPatch) -> None:
     began = datetime(2026, 10, 25, 1, 59, 59, 500_000, tzinfo=UTC)
     span = Span(began, time.monotonic() - 2.25)
     monkeypatch.setattr(time, "time", lambda: (began - timedelta(hours=1)).timestamp())

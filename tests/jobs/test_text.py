@@ -1,4 +1,4 @@
-"""Foreign text is shown so that a terminal obeys nothing of it, and no token is told."""
+"""Text of unknown origin is displayed without terminal escapes and secrets."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ def test_terminal_escapes_do_nothing(raw: str, shown: str) -> None:
     assert plain_text(raw) == shown
 
 
-def test_what_no_encoding_has_can_be_printed() -> None:
+def test_surrogates_can_be_printed() -> None:
     assert plain_text("a\ud800b").encode() == b"a\\xd800b"
 
 
 @pytest.mark.parametrize(
-    ("told", "shown"),
+    ("text", "shown"),
     [
         ("+cluster.env.HF_TOKEN=hunter2 gpu=h200", "+cluster.env.HF_TOKEN=*** gpu=h200"),
         ("export WANDB_API_KEY='a b' && x", "export WANDB_API_KEY='***' && x"),
@@ -54,14 +54,14 @@ def test_what_no_encoding_has_can_be_printed() -> None:
         ("s-20261201-114433-d94de2 p-0f0e", "s-20261201-114433-d94de2 p-0f0e"),
     ],
 )
-def test_what_is_a_secret_is_not_told(told: str, shown: str) -> None:
-    assert mask_secrets(told) == shown
+def test_secrets_are_masked(text: str, shown: str) -> None:
+    assert mask_secrets(text) == shown
 
 
 @pytest.mark.parametrize(
     ("count", "words"), [(0, "0 jobs"), (1, "1 job"), (2, "2 jobs"), (1000, "1000 jobs")]
 )
-def test_one_of_a_thing_is_no_plural(count: int, words: str) -> None:
+def test_a_count_agrees_with_its_noun(count: int, words: str) -> None:
     assert pluralize(count, "job") == words
     assert pluralize(count, "series", "series") == words.replace("jobs", "series").replace(
         "job", "series"
@@ -69,7 +69,7 @@ def test_one_of_a_thing_is_no_plural(count: int, words: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("texts", "told"),
+    ("texts", "sentence"),
     [
         (("conflicting cuDNN.", "set CUDNN_HOME"), "conflicting cuDNN; set CUDNN_HOME"),
         (("conflicting cuDNN", "set CUDNN_HOME."), "conflicting cuDNN; set CUDNN_HOME."),
@@ -79,8 +79,8 @@ def test_one_of_a_thing_is_no_plural(count: int, words: str) -> None:
         ((), ""),
     ],
 )
-def test_sentences_become_one(texts: tuple[str, ...], told: str) -> None:
-    assert join_sentences(*texts) == told
+def test_sentences_are_joined(texts: tuple[str, ...], sentence: str) -> None:
+    assert join_sentences(*texts) == sentence
 
 
 def test_a_sentence_has_one_full_stop() -> None:
@@ -92,11 +92,11 @@ def test_a_sentence_has_one_full_stop() -> None:
     [("0", 0), ("007", 7), ("9" * 18, 10**18 - 1), ("9" * 19, None), ("9" * 5000, None)]
     + [(other, None) for other in ("", "-1", "+1", " 1", "1.0", "1e3", "²", "nan", "x")],
 )
-def test_a_whole_number_is_read_or_none_is(digits: str, number: int | None) -> None:
+def test_only_whole_numbers_are_parsed(digits: str, number: int | None) -> None:
     assert parse_int(digits) == number
 
 
-def test_what_is_quoted_is_no_longer_than_a_few_lines() -> None:
+def test_quoted_words_are_cut_to_a_few_lines() -> None:
     usual = "shape must be one of a, b, got 'c'; see /a/path/of/usual/length " + "9" * 60
     assert shorten(usual) == usual
     assert shorten(f"got {'9' * 61}, {'x' * 500}") == (
