@@ -157,13 +157,16 @@ def _answers(cluster: SlurmCluster, *command: str) -> bool:
 
 down = partial(fault, Part.around, slow=True)
 DOWN = {
-    "plan": down("slurmctld is down at plan", "PLANNED", names="slurmctld"),
+    "plan": down("slurmctld is down at plan", "PLANNED", names="slurm controller"),
     "sweep": down(
-        "slurmctld is down at submission", REFUSED, names="slurmctld", note="no sweep is left"
+        "slurmctld is down at submission",
+        REFUSED,
+        names="slurm controller",
+        note="no sweep is left",
     ),
     "status": down("slurmctld is down at status", "RUNNING", names="squeue", code=0),
     "collect": down("slurmctld is down at collect", "RUNNING", names="squeue"),
-    "resume": down("slurmctld is down at resume", REFUSED, names="slurmctld"),
+    "resume": down("slurmctld is down at resume", REFUSED, names="slurm controller"),
     "cancel": down("slurmctld is down at cancel", REFUSED, names="scancel"),
 }
 

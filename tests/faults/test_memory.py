@@ -50,7 +50,7 @@ def test_a_point_that_exceeds_its_memory(sweep: tuple[SlurmUser, Ledger], check:
 @pytest.mark.slurm
 @row(
     "the kernel kills the job's whole step at its memory limit",
-    names="OUT_OF_MEMORY",
+    names="Out Of Memory",
     retried=False,
     note=ENFORCED,
 )

@@ -1,4 +1,4 @@
-"""Runs `launch.py` as a user does, on a test cluster, and reads what it left."""
+"""Run `launch.py` as a user does, on a test cluster, and read what it left."""
 
 from __future__ import annotations
 
@@ -14,31 +14,29 @@ from pathlib import Path
 from typing import Any
 
 from jobs.sweeps.ledger import Ledger, latest
+from tests.builders.programs import write_program
 from tests.slurm_cluster.slurm import SlurmCluster
 
 ROOT = Path(__file__).parents[2]
 STAND_IN = Path(__file__).with_name("stand_in_node.py")
 FAST = ("shape=tiny", "backend=emulated", "benchmark=off", "launch.memory_gib=0.2")
-"""What makes a point small; the stand-in does not compute it anyway."""
+"""Overrides that make a point small; the stand-in does not compute it anyway."""
 
 
 def install_stand_in(folder: Path) -> Path:
-    """Makes an executable that stands in for the node's interpreter."""
-    path = folder / "node-python"
-    path.write_text(f"#!{sys.executable} -ES\n{STAND_IN.read_text()}")
-    path.chmod(0o755)
-    return path
+    """Write an executable that replaces the node's interpreter and return its path."""
+    return write_program(folder / "node-python", STAND_IN.read_text(), f"{sys.executable} -ES")
 
 
 @dataclass
 class SlurmUser:
-    """One user at a terminal of the cluster's login node.
+    """A user at a terminal of the cluster's login node.
 
     Attributes:
         cluster: The cluster.
         folder: A temporary folder, for sweeps and the node's interpreter.
         env: Variables added to every command.
-        cwd: Where commands are typed.
+        cwd: Working directory of every command.
         root: The checkout whose launch.py is called.
     """
 
@@ -53,21 +51,18 @@ class SlurmUser:
         self.node = install_stand_in(self.folder)
 
     def words(self, verb: str, *words: str) -> list[str]:
-        """The command line, with the places of this test."""
-        return [
-            sys.executable,
-            str(self.root / "launch.py"),
-            verb,
-            *words,
-            f"runs_dir={self.runs}",
-        ]
+        """Return the command line; sweeps go to the user's folder unless `words` name another."""
+        command = [sys.executable, str(self.root / "launch.py"), verb, *words]
+        if not any(word.startswith("runs_dir=") for word in words):
+            command.append(f"runs_dir={self.runs}")
+        return command
 
     def environment(self) -> dict[str, str]:
-        """The environment of a command: the cluster's, without a terminal's width."""
+        """Return the environment of a command: the cluster's, with a wide output."""
         return self.cluster.env | {"PYTHONWARNINGS": "error", "COLUMNS": "200"} | self.env
 
     def run(self, verb: str, *words: str) -> subprocess.CompletedProcess[str]:
-        """Runs one command to its end."""
+        """Run one command to its end."""
         return subprocess.run(
             self.words(verb, *words),
             cwd=self.cwd,
@@ -81,7 +76,7 @@ class SlurmUser:
 
     @contextlib.contextmanager
     def running(self, verb: str, *words: str) -> Iterator[subprocess.Popen[str]]:
-        """Starts one command; kills it at the end of the block if it still runs."""
+        """Start one command and kill it at the end of the block."""
         with subprocess.Popen(
             self.words(verb, *words),
             cwd=self.cwd,
@@ -97,40 +92,36 @@ class SlurmUser:
                 process.kill()
 
     def sweep(self, *words: str) -> tuple[subprocess.CompletedProcess[str], Ledger]:
-        """Submits a sweep of stand-in points; fails the test if it was not submitted."""
+        """Submit a sweep of stand-in points; fail the test if it was not submitted."""
         done = self.run("sweep", "cluster=slurm", f"cluster.python={self.node}", *FAST, *words)
         assert done.returncode in (0, 1, 3), done.stdout + done.stderr
         return done, self.ledger()
 
     def ledger(self) -> Ledger:
-        """The newest sweep."""
+        """Return the newest sweep."""
         return latest(self.runs)
 
     def wait(self, ledger: Ledger, timeout_s: float = 50.0) -> None:
-        """Waits until SLURM lists no job of a sweep any more."""
-        jobs = [line.job_id for line in ledger.jobs()]
-        if jobs:
+        """Wait until SLURM lists no job of a sweep."""
+        if jobs := [line.job_id for line in ledger.jobs()]:
             self.cluster.wait_jobs(*jobs, timeout_s=timeout_s)
 
     def records(self, ledger: Ledger) -> list[dict[str, Any]]:
-        """Every record of a sweep, whatever job left it."""
+        """Return every record of a sweep, whatever job left it."""
         paths = sorted(ledger.root.glob("*/p-*/attempt-*/record.json"))
         return [json.loads(path.read_text()) for path in paths]
 
     def outcomes(self, ledger: Ledger) -> dict[str, list[str]]:
-        """The outcomes of each point's records."""
-        found: dict[str, list[str]] = {point.point_id: [] for point in ledger.plan()}
+        """Return the outcomes of each point's records."""
+        outcomes: dict[str, list[str]] = {point.point_id: [] for point in ledger.plan()}
         for record in self.records(ledger):
-            found[record["identity"]["point_id"]].append(record["outcome"])
-        return found
+            outcomes[record["identity"]["point_id"]].append(record["outcome"])
+        return outcomes
 
     def wrap(self, program: str, script: str) -> None:
-        """Puts a program of ours before the real one on the PATH; it finds that as $REAL."""
+        """Put a script before a program on the PATH; the script finds the program as $REAL."""
         real = shutil.which(program, path=self.environment()["PATH"])
         assert real is not None, program
         folder = self.folder / "bin"
-        folder.mkdir(exist_ok=True)
-        path = folder / program
-        path.write_text(f"#!/bin/bash\nREAL={real}\n{script}\n")
-        path.chmod(0o755)
+        write_program(folder / program, f"REAL={real}\n{script}", "/bin/bash")
         self.env["PATH"] = f"{folder}{os.pathsep}{self.cluster.env['PATH']}"

@@ -1,1 +1,1 @@
-"""Tests of soak."""
+"""Half an hour of random faults on a test cluster: `python -m tests.soak`."""

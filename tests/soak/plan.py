@@ -1,4 +1,4 @@
-"""What a soak plans: small sweeps of stand-in points, and how each point has to end."""
+"""The sweeps of a soak: small ones of stand-in points, each with an expected end."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.slurm_cluster import stand_in_node as node
 from tests.slurm_cluster.launching import FAST
 
 GOOD = frozenset({"PASSED", "FAILED", "UNSUPPORTED"})
-DUE: dict[int, tuple[str, str | None]] = {
+EXPECTED: dict[int, tuple[str, str | None]] = {
     node.PASS: ("PASSED", None),
     node.SLOW_PASS: ("PASSED", None),
     node.FAIL: ("FAILED", None),
@@ -23,7 +23,7 @@ DUE: dict[int, tuple[str, str | None]] = {
     node.KILLED: ("ERROR", "crashed"),
     node.HANGS: ("ERROR", "timeout"),
 }
-"""State and cause in which a point ends by its own act, when nothing else disturbs it."""
+"""State and cause of each act of a point that nothing else disturbs."""
 
 ACT_NAMES = {
     node.FAIL: "a number missed its gate",
@@ -35,32 +35,32 @@ ACT_NAMES = {
     node.KILLED: "SIGKILL",
     node.HANGS: "hang",
 }
-"""What a point does wrong by itself, as the summary counts it."""
+"""Names of the acts that are faults, as in the summary."""
 
 _WEIGHTS = {node.PASS: 6, node.SLOW_PASS: 8} | dict.fromkeys(ACT_NAMES, 1)
-_STEP = 100  # a seed's last two digits are its act
+_STEP = 100  # the last two digits of a seed are its act
 _LIMIT_S = 8
-_SOMETIMES = (
+_OPTIONS = (
     (0.15, ("wait=true", "launch.retries=1")),
     (0.1, ("launch.max_parallel=2",)),
     (0.05, ("launch.snapshot=true",)),
-    (0.1, ("recipe=mxfp8,fp8_current",)),  # every second point is known to be unsupported
+    (0.1, ("recipe=mxfp8,fp8_current",)),  # every second point is unsupported
 )
 
 
 def act_of(planned: PlannedPoint) -> int:
-    """What a planned point does; a point that is known to be unsupported does nothing."""
+    """Return the act of a planned point; one that is known to be unsupported is not run."""
     if planned.unsupported is not None:
         return node.UNSUPPORTED
     return int(planned.config["shape"]["seed"]) % _STEP
 
 
 @dataclass(frozen=True)
-class Asked:
+class SweepCommand:
     """One `sweep` command.
 
     Attributes:
-        words: The command's words after the verb.
+        words: Its words after the verb.
         seeds: `shape.seed` of each point; no two sweeps of a soak share one.
     """
 
@@ -69,20 +69,15 @@ class Asked:
 
 
 class Planner:
-    """Makes up the sweeps.
-
-    Args:
-        rng: Decides their sizes and acts.
-        python: The stand-in interpreter.
-    """
+    """Generates sweeps; `rng` decides their sizes and acts, `python` is the stand-in."""
 
     def __init__(self, rng: Random, python: str) -> None:
         self._rng = rng
         self._python = python
         self._count = 0
 
-    def next(self) -> Asked:
-        """Another sweep of three to ten points."""
+    def next(self) -> SweepCommand:
+        """Return another sweep of three to ten points."""
         rng = self._rng
         acts = rng.choices(list(_WEIGHTS), list(_WEIGHTS.values()), k=rng.randint(3, 10))
         seeds = tuple(self._seed(act) for act in acts)
@@ -93,10 +88,10 @@ class Planner:
         ]
         if node.HANGS in acts:
             words.append(f"launch.point_time_limit_s={_LIMIT_S}")
-        for chance, more in _SOMETIMES:
+        for chance, more in _OPTIONS:
             if rng.random() < chance:
                 words += more
-        return Asked(tuple(words), seeds)
+        return SweepCommand(tuple(words), seeds)
 
     def _seed(self, act: int) -> int:
         self._count += 1
@@ -104,7 +99,7 @@ class Planner:
 
 
 def act_counts(seeds: Sequence[int]) -> dict[str, int]:
-    """How many points do something wrong by themselves, by what they do."""
+    """Count the points whose act is a fault, by its name."""
     counts = dict.fromkeys(ACT_NAMES.values(), 0)
     for seed in seeds:
         name = ACT_NAMES.get(seed % _STEP)

@@ -1,14 +1,14 @@
-"""Half an hour of everything that can go wrong on a cluster; at its end the books have to balance.
+"""Half an hour of random faults on a test cluster, after which every point must be accounted for.
 
     python -m tests.soak [--minutes 30] [--seed 1] [--out FILE]
 
-Starts a SLURM of its own (as root). One user submits, resumes and cancels small sweeps, and is
-killed on the way; another asks for status and collects; jobs, nodes and daemons are struck at
-random by the seed, and the controller is killed twice. Then nothing is struck any more, the clock
-of unfinished files is set back by more than the hour after which they are cleared, every sweep
-that is not done is resumed, and everything is checked: every planned point is accounted for and
-ended as it must, none was submitted twice at one time, and no process and no file is left over.
-Prints a summary as JSON; exit code 1 if a check fails, and the folder stays.
+Starts a SLURM of its own (as root). One user submits, resumes and cancels small sweeps, and some
+of these commands are killed; another queries and collects; faults are injected into jobs, nodes
+and daemons at random, and the controller is killed twice. Then the faults stop, unfinished files are
+made old enough to be removed, every unfinished sweep is resumed, and everything is checked: each
+planned point has the outcome that it must have, none was submitted twice at one time, and no
+process and no file is left behind.
+Prints a summary as JSON. If a check fails, the exit code is 1 and the folder is kept.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -34,36 +33,27 @@ from jobs.sweeps.ledger import Ledger, sweeps
 from jobs.sweeps.source import source_of
 from tests.slurm_cluster.launching import SlurmUser
 from tests.slurm_cluster.slurm import ClusterError, SlurmCluster
-from tests.soak import checks
+from tests.soak.audit import Audit, Row, seeds_of
 from tests.soak.commands import Commands
-from tests.soak.faults import CONTROLLER, Injected, Injector
-from tests.soak.orphans import orphan_processes
+from tests.soak.injector import CONTROLLER, Faults, Injector
+from tests.soak.leftovers import leftover_files, leftover_processes
 from tests.soak.plan import Planner, act_counts
-from tests.soak.runs import ask_runs
-from tests.soak.user import Onlooker, Submitter, open_tasks
+from tests.soak.runs import query_runs
+from tests.soak.user import Observer, Submitter, open_tasks
 
 ROUNDS = 4
-"""So often a sweep is resumed after the last fault before it counts as never done."""
-
-_SETTLED_S = 120.0
+"""Number of times that unfinished sweeps are resumed after the last fault."""
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Runs the soak.
-
-    Args:
-        arguments: The command line.
-
-    Returns:
-        0 if every check holds, else 1.
-    """
+    """Run the soak and print its summary; return 0 if every check holds, else 1."""
     parser = argparse.ArgumentParser(prog="python -m tests.soak", description=__doc__)
-    parser.add_argument("--minutes", type=float, default=30.0, help="of faults; the end is extra")
+    parser.add_argument("--minutes", type=float, default=30.0, help="duration of the faults")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--out", type=Path, help="where the summary is written as JSON")
+    parser.add_argument("--out", type=Path, help="file for the summary")
     options = parser.parse_args(arguments)
     folder = Path(tempfile.mkdtemp(prefix="soak-"))
-    print(f"everything lies in {folder}", file=sys.stderr)
+    print(f"working in {folder}", file=sys.stderr)
     summary, problems = soak(folder, options.minutes * 60, options.seed)
     text = json.dumps(summary, indent=2) + "\n"
     print(text, end="")
@@ -71,7 +61,7 @@ def main(arguments: Sequence[str]) -> int:
         options.out.write_text(text)
     if problems:
         print("\n".join(problems), file=sys.stderr)
-        print(f"everything is kept in {folder}", file=sys.stderr)
+        print(f"{folder} is kept", file=sys.stderr)
         return 1
     shutil.rmtree(folder)
     return 0
@@ -80,13 +70,13 @@ def main(arguments: Sequence[str]) -> int:
 def soak(
     folder: Path, seconds: float, seed: int, *, restarts: int = 2
 ) -> tuple[dict[str, Any], list[str]]:
-    """Runs one soak in an empty folder.
+    """Run one soak in an empty folder.
 
     Args:
-        folder: Where everything lies; its path must be short, for sockets lie in it.
-        seconds: How long faults are injected.
-        seed: Decides them.
-        restarts: How often the controller is killed, at even distances.
+        folder: Folder of the soak; its path must be short, because it holds sockets.
+        seconds: Duration of the faults.
+        seed: Decides the faults.
+        restarts: Number of times that the controller is killed, at regular intervals.
 
     Returns:
         The summary, and a line for each check that fails.
@@ -94,51 +84,46 @@ def soak(
     cluster = SlurmCluster(folder / "cluster")
     cluster.start()
     try:
-        made = _Soak(cluster, folder, seed)
-        made.live(seconds, restarts)
-        made.end()
-        return made.summary(seconds), made.problems
+        run = _Soak(cluster, folder, seed)
+        run.disturb(seconds, restarts)
+        run.finish()
+        return run.summary(seconds), run.problems
     finally:
         cluster.stop(wipe=False)
 
 
-@dataclass
 class _Soak:
-    cluster: SlurmCluster
-    folder: Path
-    seed: int
-    problems: list[str] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.begun = time.monotonic()
-        self.results = self.folder / "results"
-        self.cwd, self.temporary = self.folder / "cwd", self.folder / "tmp"
-        self.whole = self.results / "whole"
+    def __init__(self, cluster: SlurmCluster, folder: Path, seed: int) -> None:
+        self.start = time.monotonic()
+        self.cluster, self.folder, self.seed = cluster, folder, seed
+        self.problems: list[str] = []
+        self.counts: dict[str, int] = {}
+        self.results = folder / "results"
+        self.cwd, self.temporary = folder / "cwd", folder / "tmp"
         for place in (self.results, self.cwd, self.temporary):
             place.mkdir()
         env = {"TMPDIR": str(self.temporary), "OMP_NUM_THREADS": "1"}
-        user = SlurmUser(self.cluster, self.folder, env, self.cwd)
+        user = SlurmUser(cluster, folder, env, self.cwd)
         self.runs = user.runs
         self.commands = Commands(user, self.problems)
-        self.injected = Injected(self.folder / "faults.jsonl")
+        self.faults = Faults(folder / "faults.jsonl")
         self.stop = threading.Event()
         planner = Planner(self._rng("plan"), str(user.node))
-        self.submitter = Submitter(self.commands, planner, self.injected, self._rng("user"))
-        self.onlooker = Onlooker(self.commands, self.injected, self._rng("onlooker"), self.results)
-        self.injector = Injector(self.cluster, self._rng("faults"), self.injected, self.stop)
-        self.found: dict[str, int] = {}
+        self.submitter = Submitter(self.commands, planner, self.faults, self._rng("user"))
+        self.observer = Observer(self.commands, self.faults, self._rng("observer"), self.results)
+        self.injector = Injector(cluster, self._rng("faults"), self.faults, self.stop)
 
     def _rng(self, name: str) -> random.Random:
-        """Each has its own, so that the timing of one does not change what another draws."""
+        """Return a generator of its own, so that the timing of one does not change another."""
         return random.Random(f"{self.seed} {name}")
 
-    def live(self, seconds: float, restarts: int) -> None:
-        """Everybody does what they do, for so long."""
-        people = [
-            threading.Thread(target=self._carefully, args=(person,))
-            for person in (self.submitter.run, self.onlooker.run)
+    def disturb(self, seconds: float, restarts: int) -> None:
+        """Let both users work while faults are injected."""
+        users = [
+            threading.Thread(target=self._guard, args=(run,))
+            for run in (self.submitter.run, self.observer.run)
         ]
-        for thread in people:
+        for thread in users:
             thread.start()
         timer = threading.Timer(seconds, self.stop.set)
         timer.start()
@@ -147,17 +132,14 @@ class _Soak:
         finally:
             self.stop.set()
             timer.cancel()
-            self._let_them_end(people)
+            # A command may be waiting for jobs on what is down or held.
+            while any(thread.is_alive() for thread in users):
+                with contextlib.suppress(ClusterError):
+                    self.injector.repair()
+                for thread in users:
+                    thread.join(0.5)
 
-    def _let_them_end(self, people: Sequence[threading.Thread]) -> None:
-        """Brings back what is down and held, for a command may be waiting for its jobs."""
-        while any(thread.is_alive() for thread in people):
-            with contextlib.suppress(ClusterError):
-                self.injector.make_whole()
-            for thread in people:
-                thread.join(0.5)
-
-    def _carefully(self, run: Callable[[threading.Event], None]) -> None:
+    def _guard(self, run: Callable[[threading.Event], None]) -> None:
         try:
             run(self.stop)
         except BaseException as error:
@@ -165,106 +147,101 @@ class _Soak:
             self.stop.set()
             raise
 
-    def end(self) -> None:
-        """Lets everything come to its end, and checks it."""
+    def finish(self) -> None:
+        """Let every sweep finish, then check everything."""
         try:
-            self.injector.make_whole()
-            self._settle()
-            self._an_hour_later()
+            self.injector.repair()
+            self._wait_for_jobs()
+            self._age_unfinished_files()
+            self.submitter.sweep()
             ledgers = sweeps(self.runs)
+            audit = Audit(ledgers, self.faults)
             self._resume([one for one in ledgers if left_behind(one) or _parts(one.root)])
             for _ in range(ROUNDS):
-                late = checks.not_due(ledgers, self._rows())
-                if not late:
+                unfinished = audit.unfinished(self._table())
+                if not unfinished:
                     break
-                self._resume([one for one in ledgers if one.sweep_id in late])
+                self._resume([one for one in ledgers if one.sweep_id in unfinished])
             for folder in self.results.glob("s-*"):
                 if _parts(folder):
-                    self._collect(self.results, folder.name)
-            self._check(ledgers)
+                    self.commands.run("collect", folder.name, f"results_dir={self.results}")
+            self._check(Audit(ledgers, self.faults, query_runs(self.cluster)))
         except ClusterError as error:
             queue = self.cluster.run("squeue") + "\n" + self.cluster.run("sinfo", "-R")
             self.problems.append(f"the cluster did not come to rest: {error}\n{queue}")
 
-    def _settle(self) -> None:
+    def _wait_for_jobs(self) -> None:
         def at_rest() -> bool:
             self.injector.release_held()
             time.sleep(0.5)
             return not open_tasks(self.cluster)
 
-        self.cluster.wait(at_rest, "the last job", timeout_s=_SETTLED_S)
+        self.cluster.wait(at_rest, "the last job", timeout_s=120)
 
-    def _an_hour_later(self) -> None:
-        """Makes what killed processes left as old as it must be to be cleared, and plans again."""
+    def _age_unfinished_files(self) -> None:
+        """Make the files of killed processes older than the hour after which they are removed."""
         for path in [*_parts(self.folder), *self.runs.glob("s-*/")]:
             os.utime(path, (0, 0))
-        self.submitter.sweep()
 
-    def _collect(self, results: Path, *words: str) -> None:
-        self.commands.run("collect", *words, f"results_dir={results}")
-
-    def _resume(self, chosen: Sequence[Ledger]) -> None:
-        for ledger in chosen:
+    def _resume(self, ledgers: Sequence[Ledger]) -> None:
+        for ledger in ledgers:
             ended = self.commands.run("resume", ledger.sweep_id)
             if ended.code != 0:
                 self.problems.append(f"resume {ledger.sweep_id} at the end: code {ended.code}")
-        self._settle()
+        self._wait_for_jobs()
 
-    def _rows(self) -> list[dict[str, Any]]:
-        """Collects every sweep at once, as the user would."""
-        self._collect(self.whole, *(ledger.sweep_id for ledger in sweeps(self.runs)))
-        (table,) = self.whole.glob("*/points.json")
-        rows: list[dict[str, Any]] = json.loads(table.read_text())
+    def _table(self) -> list[Row]:
+        """Collect every sweep at once, as the user would."""
+        folder = self.results / "whole"
+        ids = (ledger.sweep_id for ledger in sweeps(self.runs))
+        self.commands.run("collect", *ids, f"results_dir={folder}")
+        (table,) = folder.glob("*/points.json")
+        rows: list[Row] = json.loads(table.read_text())
         return rows
 
-    def _check(self, ledgers: Sequence[Ledger]) -> None:
-        rows = self._rows()
-        late = [line for lines in checks.not_due(ledgers, rows).values() for line in lines]
-        runs = ask_runs(self.cluster)
-        asked = [(one, ended.code) for one, ended in self.submitter.asked]
-        twice = checks.duplicates(ledgers, runs, self.injected.controller_kills)
-        processes = orphan_processes(self.cluster, self.folder)
+    def _check(self, audit: Audit) -> None:
+        unfinished = [line for lines in audit.unfinished(self._table()).values() for line in lines]
+        duplicates = audit.duplicates()
+        processes = leftover_processes(self.cluster, self.folder)
         files = [
-            *checks.orphan_submissions(ledgers, runs),
-            *checks.orphan_files(self.runs, self.results, self.cwd, self.temporary),
+            *audit.unrecorded_jobs(),
+            *leftover_files(self.runs, self.results, self.cwd, self.temporary),
         ]
         self.problems += [
-            *late,
-            *checks.wrong_plans(ledgers, asked),
-            *checks.wrong_records(ledgers, self.injected),
-            *twice,
+            *unfinished,
+            *audit.wrong_plans(self.submitter.sweeps),
+            *audit.wrong_records(),
+            *duplicates,
             *processes,
             *files,
-            *checks.tracebacks(ledgers),
+            *audit.tracebacks(),
         ]
-        points = sum(len(ledger.plan()) for ledger in ledgers)
-        self.found = {
+        points = sum(len(ledger.plan()) for ledger in audit.ledgers)
+        self.counts = {
             "points": points,
-            "sweeps": len(ledgers),
-            "jobs": len({run.job_id for run in runs}),
-            "accounted": points - len(late),
-            "duplicates": len(twice),
+            "sweeps": len(audit.ledgers),
+            "jobs": len({run.job_id for run in audit.runs}),
+            "accounted": points - len(unfinished),
+            "duplicates": len(duplicates),
             "orphan_processes": len(processes),
             "orphan_files": len(files),
         }
 
     def summary(self, seconds: float) -> dict[str, Any]:
-        """What happened, as it is committed."""
-        seeds = [seed for one in sweeps(self.runs) for seed in checks.seeds_of(one)]
-        counts = self.injected.counts
+        """Return the summary in the form of `docs/results/soak.json`."""
+        seeds = [seed for one in sweeps(self.runs) for seed in seeds_of(one)]
         source = source_of()
-        minutes = f"{seconds / 60:g}"
         return {
-            "command": f"python -m tests.soak --minutes {minutes} --seed {self.seed}",
-            **self.found,
+            "command": f"python -m tests.soak --minutes {seconds / 60:g} --seed {self.seed}",
+            **self.counts,
             "faults_in_points": act_counts(seeds),
-            "faults_from_outside": dict(sorted(counts.items())),
-            "controller_restarts": counts[CONTROLLER],
+            "faults_from_outside": dict(sorted(self.faults.counts.items())),
+            "controller_restarts": self.faults.counts[CONTROLLER],
             "launch_killed": dict(sorted(self.commands.kills.items())),
-            "commands": self.commands.ended,
+            "commands": self.commands.count,
             "problems": len(self.problems),
             "seconds_of_faults": round(seconds),
-            "seconds": round(time.monotonic() - self.begun),
+            "seconds": round(time.monotonic() - self.start),
             "slurm": self.cluster.run("sinfo", "--version").removeprefix("slurm-wlm "),
             "seed": self.seed,
             "cores": os.cpu_count(),
@@ -274,5 +251,5 @@ class _Soak:
 
 
 def _parts(folder: Path) -> list[Path]:
-    """What was not whole yet when its writer was killed."""
+    """Return the files that were not whole when their writer was killed."""
     return sorted(folder.rglob(f".*{PARTIAL_SUFFIX}"))

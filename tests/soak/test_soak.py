@@ -11,14 +11,14 @@ import pytest
 
 from tests.slurm_cluster.daemons import missing_requirement
 from tests.soak import soak as module
-from tests.soak.plan import DUE, Planner, act_counts
+from tests.soak.plan import EXPECTED, Planner, act_counts
 
 
 @pytest.mark.slurm
 @pytest.mark.slow_fault
-@pytest.mark.timeout(240)  # twenty seconds of faults, and then everything has to come to its end
+@pytest.mark.timeout(240)  # twenty seconds of faults, then every sweep has to finish
 @pytest.mark.xdist_group("own-cluster")
-def test_the_books_balance_after_a_short_soak() -> None:
+def test_a_short_soak_accounts_for_every_point() -> None:
     if reason := missing_requirement():
         pytest.skip(reason)
     # Not tmp_path: the cluster's sockets need a short one.
@@ -32,18 +32,18 @@ def test_the_books_balance_after_a_short_soak() -> None:
     assert summary["duplicates"] == summary["orphan_processes"] == summary["orphan_files"] == 0
 
 
-def test_one_seed_plans_the_same_sweeps_and_no_seed_of_a_point_comes_twice() -> None:
+def test_one_seed_plans_the_same_sweeps_and_no_point_seed_is_repeated() -> None:
     planners = [Planner(random.Random("1 plan"), "python") for _ in range(2)]
     first, second = ([planner.next() for _ in range(50)] for planner in planners)
     assert first == second
-    seeds = [seed for asked in first for seed in asked.seeds]
+    seeds = [seed for command in first for seed in command.seeds]
     assert len(set(seeds)) == len(seeds)
-    assert {seed % 100 for seed in seeds} == set(DUE)
+    assert {seed % 100 for seed in seeds} == set(EXPECTED)
     counts = act_counts(seeds)
     assert counts["hang"] == sum(seed % 100 == 15 for seed in seeds) > 0
 
 
-def test_a_check_that_fails_ends_with_1_and_keeps_the_folder(
+def test_a_failed_check_returns_1_and_keeps_the_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     problems: list[str] = []
@@ -54,7 +54,7 @@ def test_a_check_that_fails_ends_with_1_and_keeps_the_folder(
         out = tmp_path / "soak.json"
         assert module.main(["--minutes", "1", "--out", str(out)]) == code
         assert json.loads(out.read_text()) == {"points": 1}
-        said = capsys.readouterr()
-        assert json.loads(said.out) == {"points": 1}
+        output = capsys.readouterr()
+        assert json.loads(output.out) == {"points": 1}
         assert (tmp_path / "kept").exists() == bool(problems)
-        assert ("p-1 is lost" in said.err) == bool(problems)
+        assert ("p-1 is lost" in output.err) == bool(problems)

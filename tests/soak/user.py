@@ -1,54 +1,43 @@
-"""The two people of a soak: one submits, resumes and cancels, one looks on and collects."""
+"""The two users of a soak: one submits, resumes and cancels; one queries and collects."""
 
 from __future__ import annotations
 
 import contextlib
 import json
-import subprocess
 import threading
-from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
 from jobs.sweeps.ledger import Ledger, sweeps
-from tests.slurm_cluster.slurm import ClusterError, SlurmCluster
-from tests.soak.checks import untrue
+from tests.slurm_cluster.slurm import SlurmCluster
+from tests.soak.audit import Audit
 from tests.soak.commands import Commands, Ended
-from tests.soak.faults import Injected
-from tests.soak.plan import Asked, Planner
+from tests.soak.injector import NO_ANSWER, Faults
+from tests.soak.plan import Planner, SweepCommand
 
-MOST_OPEN_TASKS = 8
-MOST_JOBS = 1500
-"""A test cluster has 2,000 job ids; the rest is for the resumes at the end."""
+MAX_OPEN_TASKS = 8
+MAX_JOBS = 1500
+"""A test cluster has 2,000 job ids; the rest is left for the resumes at the end."""
 
 
 class Submitter:
-    """Submits, resumes and cancels; is killed on the way every now and then.
+    """Submits, resumes and cancels sweeps; some of its commands are killed."""
 
-    Args:
-        commands: Its terminal.
-        planner: Makes up the sweeps.
-        injected: Where cancelled jobs are noted.
-        rng: Decides what is typed, and what is killed.
-    """
-
-    def __init__(
-        self, commands: Commands, planner: Planner, injected: Injected, rng: Random
-    ) -> None:
+    def __init__(self, commands: Commands, planner: Planner, faults: Faults, rng: Random) -> None:
         self.commands = commands
         self.planner = planner
-        self.injected = injected
-        self.asked: list[tuple[Asked, Ended]] = []
+        self.faults = faults
+        self.sweeps: list[tuple[SweepCommand, int]] = []
         self._rng = rng
 
     def run(self, stop: threading.Event) -> None:
-        """Types one command after another until told to stop."""
+        """Type one command after another until it is stopped."""
         while not stop.is_set():
             self.step()
             stop.wait(self._rng.uniform(0.2, 2.0))
 
     def step(self) -> None:
-        """Types one command."""
+        """Type one command."""
         known = sweeps(self.commands.user.runs)
         draw = self._rng.random()
         if not known or (draw < 0.6 and self._has_room(known)):
@@ -61,26 +50,26 @@ class Submitter:
             self._cancel(self._rng.choice(known[-3:]))
 
     def _has_room(self, known: list[Ledger]) -> bool:
-        """Whether the cluster has little to do; a controller that is down is tried anyway."""
-        if sum(len(line.tasks) for one in known for line in one.jobs()) > MOST_JOBS:
+        """Return True if few tasks are open; if the controller is down, sometimes."""
+        if sum(len(line.tasks) for one in known for line in one.jobs()) > MAX_JOBS:
             return False
         try:
             queue = open_tasks(self.commands.user.cluster)
-        except (ClusterError, subprocess.TimeoutExpired):
+        except NO_ANSWER:
             return self._rng.random() < 0.5
-        return len(queue) < MOST_OPEN_TASKS
+        return len(queue) < MAX_OPEN_TASKS
 
     def sweep(self) -> None:
-        """Submits another sweep, undisturbed."""
-        asked = self.planner.next()
-        self.asked.append((asked, self.commands.run("sweep", *asked.words)))
+        """Submit another sweep, undisturbed."""
+        command = self.planner.next()
+        self.sweeps.append((command, self.commands.run("sweep", *command.words).code))
 
     def _sweep(self) -> None:
-        asked = self.planner.next()
-        self.asked.append((asked, self._maybe_killed("sweep", *asked.words)))
+        command = self.planner.next()
+        self.sweeps.append((command, self._run_or_kill("sweep", *command.words).code))
 
     def _resume(self, ledger: Ledger) -> None:
-        self._maybe_killed("resume", ledger.sweep_id)
+        self._run_or_kill("resume", ledger.sweep_id)
 
     def _resume_twice(self, ledger: Ledger) -> None:
         other = threading.Thread(target=self.commands.run, args=("resume", ledger.sweep_id))
@@ -89,11 +78,11 @@ class Submitter:
         other.join()
 
     def _cancel(self, ledger: Ledger) -> None:
-        self.injected.cancelled.add(ledger.sweep_id)
-        self.injected.note("cancel of a sweep", ledger.sweep_id)
+        self.faults.cancelled.add(ledger.sweep_id)
+        self.faults.add("cancel of a sweep", ledger.sweep_id)
         self.commands.run("cancel", ledger.sweep_id, "yes=true")
 
-    def _maybe_killed(self, verb: str, *words: str) -> Ended:
+    def _run_or_kill(self, verb: str, *words: str) -> Ended:
         draw = self._rng.random()
         if draw < 0.35:
             return self.commands.kill_sometime(self._rng, verb, *words)
@@ -103,39 +92,31 @@ class Submitter:
         return self.commands.run(verb, *words)
 
 
-class Onlooker:
-    """Asks for the status and collects, all the time; what is collected has to be true.
+class Observer:
+    """Queries the status of sweeps and collects them; every collection has to be correct."""
 
-    Args:
-        commands: Its terminal.
-        injected: What may excuse an ERROR.
-        rng: Decides what is asked.
-        results: Where it collects to.
-    """
-
-    def __init__(self, commands: Commands, injected: Injected, rng: Random, results: Path) -> None:
+    def __init__(self, commands: Commands, faults: Faults, rng: Random, results: Path) -> None:
         self.commands = commands
-        self.injected = injected
+        self.faults = faults
         self.results = results
         self._rng = rng
 
     def run(self, stop: threading.Event) -> None:
-        """Asks one thing after another until told to stop."""
+        """Type one command after another until it is stopped."""
         while not stop.is_set():
             self.step()
             stop.wait(self._rng.uniform(1.0, 4.0))
 
     def step(self) -> None:
-        """Asks for one sweep."""
+        """Query or collect one sweep."""
         known = sweeps(self.commands.user.runs)
         if not known:
             return
         ledger = self._rng.choice(known[-15:])
-        ask: Callable[[Ledger], None] = self._rng.choice((self._status, self._collect))
-        ask(ledger)
-
-    def _status(self, ledger: Ledger) -> None:
-        self.commands.run("status", ledger.sweep_id)
+        if self._rng.random() < 0.5:
+            self.commands.run("status", ledger.sweep_id)
+        else:
+            self._collect(ledger)
 
     def _collect(self, ledger: Ledger) -> None:
         words = (ledger.sweep_id, f"results_dir={self.results}", "report=false")
@@ -148,9 +129,10 @@ class Onlooker:
         table = self.results / ledger.sweep_id / "points.json"
         with contextlib.suppress(FileNotFoundError):
             rows = json.loads(table.read_text())
-            self.commands.problems += untrue(ledger, rows, self.injected)
+            audit = Audit([ledger], self.faults)
+            self.commands.problems += audit.wrong_table(ledger, rows)
 
 
 def open_tasks(cluster: SlurmCluster) -> list[str]:
-    """Jobs and array tasks that SLURM has not finished."""
+    """Return the jobs and array tasks that SLURM has not finished."""
     return cluster.run("squeue", "-h", "-r", "-o", "%i").split()
