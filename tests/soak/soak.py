@@ -4,9 +4,9 @@
 
 Starts a SLURM of its own (as root). One user submits, resumes and cancels small sweeps, and some
 of these commands are killed; another queries and collects; faults are injected into jobs, nodes
-and daemons at random, and the controller is killed twice. Then the faults stop, unfinished files are
-made old enough to be removed, every unfinished sweep is resumed, and everything is checked: each
-planned point has the outcome that it must have, none was submitted twice at one time, and no
+and daemons at random, and the controller is killed twice. Then the faults stop, unfinished files
+are made old enough to be removed, every unfinished sweep is resumed, and everything is checked:
+each planned point has the outcome that it must have, none was submitted twice at one time, and no
 process and no file is left behind.
 Prints a summary as JSON. If a check fails, the exit code is 1 and the folder is kept.
 """
