@@ -1,9 +1,9 @@
-"""Which code ran: the commit, and a hash that changes with every source that differs from it."""
+"""The code of a sweep: its commit, and a hash that changes with every changed source."""
 
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -12,8 +12,8 @@ from jobs.sweeps.source import Source, source_of
 
 
 @pytest.fixture(autouse=True)
-def fresh() -> Iterator[None]:
-    """What was asked of git before is not remembered here, nor afterwards."""
+def empty_cache() -> Iterator[None]:
+    """No answer of git is remembered before or after a test."""
     source_of.cache_clear()
     yield
     source_of.cache_clear()
@@ -22,84 +22,81 @@ def fresh() -> Iterator[None]:
 def git(folder: Path, *words: str) -> str:
     """Runs git with a name of its own."""
     name = ["-c", "user.name=me", "-c", "user.email=me@example.org", "-c", "commit.gpgsign=false"]
-    done = subprocess.run(
-        ["git", "-C", str(folder), *name, *words], capture_output=True, text=True, check=True
-    )
-    return done.stdout.strip()
+    command = ["git", "-C", str(folder), *name, *words]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def commit(folder: Path, message: str) -> None:
+    git(folder, "add", ".")
+    git(folder, "commit", "-q", "-m", message)
+
+
+def read_source(checkout: Path) -> Source:
+    """The state of a checkout as it is now."""
+    source_of.cache_clear()
+    return source_of(checkout)
+
+
+def write(path: Path, text: str = "") -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
 
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
     """A checkout with one commit."""
     git(tmp_path, "init", "-q")
-    (tmp_path / "a.py").write_text("a = 1\n")
-    (tmp_path / "README.md").write_text("hello\n")
-    (tmp_path / ".gitignore").write_text("/runs/\n")
-    git(tmp_path, "add", ".")
-    git(tmp_path, "commit", "-q", "-m", "First")
+    write(tmp_path / "a.py", "a = 1\n")
+    write(tmp_path / "README.md", "hello\n")
+    write(tmp_path / ".gitignore", "/runs/\n")
+    commit(tmp_path, "First")
     return tmp_path
 
 
-def ask(checkout: Path) -> Source:
-    """Asks anew."""
-    source_of.cache_clear()
-    return source_of(checkout)
-
-
 def test_a_clean_tree_is_its_commit(checkout: Path) -> None:
-    commit = git(checkout, "rev-parse", "HEAD")
-    assert ask(checkout) == Source(commit=commit, dirty=False, dirty_hash=None)
+    head = git(checkout, "rev-parse", "HEAD")
+    assert read_source(checkout) == Source(commit=head, dirty=False, dirty_hash=None)
 
 
-def test_every_source_that_differs_changes_the_hash(checkout: Path) -> None:
-    seen = [ask(checkout).dirty_hash]
-
-    def changed() -> None:
-        found = ask(checkout)
-        assert found.dirty
-        assert found.dirty_hash not in seen
-        seen.append(found.dirty_hash)
-
-    (checkout / "a.py").write_text("a = 2\n")
-    changed()
-    git(checkout, "add", "a.py")
-    (checkout / "conf" / "gpu").mkdir(parents=True)
-    (checkout / "conf" / "gpu" / "b.yaml").write_text("b: 1\n")  # untracked
-    changed()
-    (checkout / "conf" / "gpu" / "b.yaml").write_text("b: 2\n")
-    changed()
-    (checkout / "conf" / "gpu" / "b.yaml").rename(checkout / "conf" / "b.yaml")
-    changed()
-    (checkout / "beside.py").touch()
-    changed()
-    (checkout / "jobs").mkdir()
-    (checkout / "jobs" / "new.py").touch()
-    changed()
-    (checkout / "a.py").unlink()
-    changed()
-    git(checkout, "add", ".")
+def test_every_changed_source_changes_the_hash(checkout: Path) -> None:
+    yaml = checkout / "conf" / "gpu" / "b.yaml"
+    changes: list[Callable[[], object]] = [
+        lambda: write(checkout / "a.py", "a = 2\n"),
+        lambda: write(yaml, "b: 1\n"),
+        lambda: write(yaml, "b: 2\n"),
+        lambda: yaml.rename(checkout / "conf" / "b.yaml"),
+        lambda: write(checkout / "beside.py"),
+        lambda: write(checkout / "jobs" / "new.py"),
+        lambda: (checkout / "a.py").unlink(),
+    ]
+    hashes = {read_source(checkout).dirty_hash}
+    for change in changes:
+        change()
+        source = read_source(checkout)
+        assert source.dirty
+        hashes.add(source.dirty_hash)
+        if change is changes[0]:
+            git(checkout, "add", "a.py")  # a staged change counts like any other
+    assert len(hashes) == len(changes) + 1
     before = git(checkout, "rev-parse", "HEAD")
-    git(checkout, "commit", "-q", "-m", "Second")
-    found = ask(checkout)
-    assert found.commit != before
-    assert not found.dirty
+    commit(checkout, "Second")
+    source = read_source(checkout)
+    assert (source.commit != before, source.dirty) == (True, False)
 
 
 def test_the_same_change_has_the_same_hash(checkout: Path) -> None:
-    (checkout / "a.py").write_text("a = 2\n")
-    assert ask(checkout) == ask(checkout)
+    write(checkout / "a.py", "a = 2\n")
+    assert read_source(checkout) == read_source(checkout)
 
 
-def test_what_no_run_reads_does_not_count(checkout: Path) -> None:
-    (checkout / "README.md").write_text("changed\n")
-    (checkout / "notes.txt").touch()
-    (checkout / "runs").mkdir()
-    (checkout / "runs" / "point.json").touch()  # ignored by git
-    assert ask(checkout).dirty is False
+def test_files_that_no_run_reads_do_not_count(checkout: Path) -> None:
+    for name in ("README.md", "notes.txt", "runs/point.json"):
+        write(checkout / name, "changed\n")
+    assert read_source(checkout).dirty is False
 
 
 @pytest.mark.parametrize(
-    "written",
+    "name",
     [
         "myruns/s-1/sweep.json",
         "myruns/s-1/snapshot/jobs/source.py",
@@ -107,28 +104,27 @@ def test_what_no_run_reads_does_not_count(checkout: Path) -> None:
         "mine/gpu/b.yaml",
     ],
 )
-def test_what_a_command_writes_or_a_user_configures_is_no_code(
-    checkout: Path, written: str
+def test_results_and_a_user_s_configuration_count_only_if_git_tracks_them(
+    checkout: Path, name: str
 ) -> None:
-    before = ask(checkout)
-    (checkout / written).parent.mkdir(parents=True)
-    (checkout / written).write_text("{}\n")
-    assert ask(checkout) == before
-    (checkout / "a.py").write_text("a = 2\n")
-    changed = ask(checkout)
-    (checkout / written).write_text("[]\n")
-    assert ask(checkout) == changed
-    git(checkout, "add", written)
-    assert ask(checkout).dirty_hash != changed.dirty_hash  # what git tracks is of the code
+    clean = read_source(checkout)
+    write(checkout / name, "{}\n")
+    assert read_source(checkout) == clean
+    write(checkout / "a.py", "a = 2\n")
+    changed = read_source(checkout)
+    write(checkout / name, "[]\n")
+    assert read_source(checkout) == changed
+    git(checkout, "add", name)
+    assert read_source(checkout).dirty_hash != changed.dirty_hash
 
 
-def test_outside_a_checkout_nothing_is_known(
+def test_outside_a_checkout_the_source_is_unknown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
-    assert ask(tmp_path) == Source()
+    assert read_source(tmp_path) == Source()
     monkeypatch.setenv("PATH", "/nope")
-    assert ask(tmp_path) == Source()
+    assert read_source(tmp_path) == Source()
 
 
 def test_a_copy_inside_another_repository_has_no_commit(checkout: Path) -> None:
