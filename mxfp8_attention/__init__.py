@@ -1,1 +1,1 @@
-"""MXFP8 numerics of multi-head latent attention: quantizer, RoPE, emulation, references."""
+"""Numerics of MXFP8 multi-head latent attention: emulation, RoPE, references and gates."""

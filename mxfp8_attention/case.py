@@ -1,7 +1,8 @@
-"""One layer's inputs, weights and tables, drawn the same for every implementation.
+"""Inputs, weights and tables of one layer, drawn the same for every implementation.
 
-Axes: S tokens of a sequence, B batch, C hidden. Weight names: fused qkv and out; split q, kv and
-out, each of q and kv with a norm; `_weight` and, where the shape has them, `_bias`.
+Axes: S tokens of a sequence, B batch, C hidden. Weights are named <layer>_weight and, if the shape
+has them, <layer>_bias. The layers are qkv and out (fused), or q, kv and out (split); with split, q
+and kv also have a norm: <layer>_norm_weight, <layer>_norm_bias.
 """
 
 from __future__ import annotations
@@ -15,20 +16,20 @@ from torch import Tensor
 from conf.choices import AttnMask, Projection, QkvFormat, RopeTable
 from conf.schema import Shape
 from mxfp8_attention.flops import projection_widths
-from mxfp8_attention.rope.mla import RopeTables, YarnParameters, rope_tables, softmax_scale
+from mxfp8_attention.rope import RopeTables, YarnParameters, rope_tables, softmax_scale
 
 
 @dataclass(frozen=True)
 class Case:
-    """One layer's inputs, weights and tables, the same for every implementation.
+    """Inputs, weights and tables of one layer.
 
     Attributes:
-        shape: What they were made for.
+        shape: The layer.
         x_SBC: bf16 input.
         dout_SBC: bf16 upstream gradient, random normal.
-        weights: bf16, by name; a bias only where the shape has one.
+        weights: bf16, by name.
         tables: FP32 cosines and sines.
-        softmax_scale: What attention multiplies Q K^T with.
+        softmax_scale: Factor on Q K^T.
     """
 
     shape: Shape
@@ -40,19 +41,12 @@ class Case:
 
     @property
     def causal(self) -> bool:
-        """Whether a token sees only itself and the tokens before it."""
+        """True if a token attends only to itself and the tokens before it."""
         return self.shape.attn_mask is AttnMask.causal
 
 
 def weight_shapes(shape: Shape) -> dict[str, tuple[int, ...]]:
-    """The parameters of one layer, by name.
-
-    Args:
-        shape: The layer.
-
-    Returns:
-        Shapes as torch's Linear has them: [out_features, in_features] and [out_features].
-    """
+    """Return the size of each weight by name, in the layout of torch's Linear."""
     hidden = shape.hidden
     shapes: dict[str, tuple[int, ...]] = {}
 
@@ -71,19 +65,19 @@ def weight_shapes(shape: Shape) -> dict[str, tuple[int, ...]]:
 
 
 def make_case(shape: Shape, device: torch.device | str, *, seed: int | None = None) -> Case:
-    """Draw the inputs of one layer; equal for equal shape, seed and device.
+    """Draw the inputs of one layer; equal shape, seed and device give equal tensors.
 
     Args:
         shape: The layer.
-        device: Where everything is made; a CPU and a GPU draw different numbers.
-        seed: Instead of `shape.seed`.
+        device: Device of every tensor; a CPU and a GPU draw different numbers.
+        seed: Overrides `shape.seed`.
 
     Returns:
-        x and the upstream gradient standard normal; weights and biases normal with `init_std`,
-        a norm's weight around 1.
+        x and the upstream gradient are standard normal; weights and biases are normal with a
+        standard deviation of `init_std`, a norm's weight around 1.
 
     Raises:
-        ValueError: The layout is one that this version does not compute.
+        ValueError: The shape's qkv_format is not sbhd.
     """
     if shape.qkv_format is not QkvFormat.sbhd:
         raise ValueError(
@@ -94,8 +88,8 @@ def make_case(shape: Shape, device: torch.device | str, *, seed: int | None = No
     base_seed = shape.seed if seed is None else seed
 
     def normal(name: str, size: tuple[int, ...]) -> Tensor:
-        # A generator for each name: a bias left out changes no other tensor. 32 bits, because
-        # the CPU's generator ignores the others.
+        # One generator for each name, so that leaving out a bias changes no other tensor. The
+        # CPU's generator uses 32 bits of its seed.
         generator = torch.Generator(device)
         generator.manual_seed(zlib.crc32(f"{name} {base_seed}".encode()))
         return torch.randn(size, generator=generator, device=device, dtype=torch.bfloat16)
@@ -120,7 +114,7 @@ def make_case(shape: Shape, device: torch.device | str, *, seed: int | None = No
 
 
 def yarn_parameters(shape: Shape) -> YarnParameters | None:
-    """YaRN's parameters of a shape, None for plain RoPE."""
+    """Return the YaRN parameters of a shape, None for plain RoPE."""
     if shape.rope_table is not RopeTable.yarn:
         return None
     return YarnParameters(

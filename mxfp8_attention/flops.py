@@ -1,4 +1,4 @@
-"""Operations and bytes of each stage, and the least time that a GPU can need for them."""
+"""Operations and bytes of each stage, and the least time that a GPU needs for them (roofline)."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ DIRECTIONS = ("fprop", "bprop")
 
 @dataclass(frozen=True)
 class StageCost:
-    """What one stage must do in one direction.
+    """Work of one stage in one direction.
 
     Attributes:
         stage: qkv, rope, attention or out.
         direction: fprop or bprop.
-        precision: bf16, fp8 or mxfp8: of its matrix products.
+        precision: Precision of its matrix products: bf16, fp8 or mxfp8.
         flops: Multiplications and additions of its matrix products.
         bytes_moved: Its bf16 inputs read once and its bf16 outputs written once.
     """
@@ -32,15 +32,7 @@ class StageCost:
 
 
 def stage_costs(shape: Shape, recipe: Recipe) -> tuple[StageCost, ...]:
-    """Every stage of one training step.
-
-    Args:
-        shape: The layer.
-        recipe: The arm's quantization.
-
-    Returns:
-        Four stages forward, then four backward, in order of execution forward.
-    """
+    """Return the costs of one training step: four stages of fprop, then four of bprop."""
     linear, attention = precisions(recipe)
     tokens, hidden = shape.tokens, shape.hidden
     qkv_width, v_width = projection_width(shape), shape.num_heads * shape.head_dim_v
@@ -58,7 +50,7 @@ def stage_costs(shape: Shape, recipe: Recipe) -> tuple[StageCost, ...]:
 
 
 def precisions(recipe: Recipe) -> tuple[str, str]:
-    """The precision of the linear layers' products and of attention's."""
+    """Return the precision of the linear layers' products and of attention's."""
     if recipe.name is RecipeName.bf16:
         return "bf16", "bf16"
     linear = "mxfp8" if recipe.name is RecipeName.mxfp8 else "fp8"
@@ -66,7 +58,7 @@ def precisions(recipe: Recipe) -> tuple[str, str]:
 
 
 def projection_widths(shape: Shape) -> dict[str, int]:
-    """Columns of each projection by its name: qkv, or q and kv."""
+    """Return the columns of each projection by name: qkv, or q and kv."""
     heads, qk, v = shape.num_heads, shape.head_dim_qk, shape.head_dim_v
     if shape.projection is Projection.fused:
         return {"qkv": heads * (2 * qk + v)}
@@ -74,17 +66,17 @@ def projection_widths(shape: Shape) -> dict[str, int]:
 
 
 def projection_width(shape: Shape) -> int:
-    """Columns of the fused QKV projection, or of Q and KV together."""
+    """Return the columns of the fused projection, or of q and kv together."""
     return sum(projection_widths(shape).values())
 
 
 def total_flops(shape: Shape, recipe: Recipe, direction: str) -> float:
-    """Operations of all matrix products in one direction."""
+    """Return the operations of all matrix products in one direction."""
     return sum(c.flops for c in stage_costs(shape, recipe) if c.direction == direction)
 
 
 def peak_tflops(gpu: Gpu, precision: str) -> float | None:
-    """Dense peak of one precision, None where the GPU has none."""
+    """Return the dense peak of one precision, None if the GPU lacks it."""
     peaks = {
         "bf16": gpu.peak_bf16_tflops,
         "fp8": gpu.peak_fp8_tflops,
@@ -94,14 +86,9 @@ def peak_tflops(gpu: Gpu, precision: str) -> float | None:
 
 
 def floor_ms(cost: StageCost, gpu: Gpu) -> float | None:
-    """The roofline: the longer of the time for the operations and the time for the bytes.
+    """Return the roofline in milliseconds: the longer of compute time and memory time.
 
-    Args:
-        cost: One stage.
-        gpu: Its peaks.
-
-    Returns:
-        Milliseconds, None where the GPU's peaks are not known.
+    None if the peaks of the GPU are not known.
     """
     peak = peak_tflops(gpu, cost.precision)
     if peak is None or gpu.bandwidth_tb_per_s is None:
@@ -112,7 +99,7 @@ def floor_ms(cost: StageCost, gpu: Gpu) -> float | None:
 
 
 def total_floor_ms(shape: Shape, recipe: Recipe, gpu: Gpu, direction: str) -> float | None:
-    """The stages' floors added up, each at the precision that it runs in."""
+    """Return the sum of the floors of all stages, each at its own precision."""
     floors = [
         floor_ms(cost, gpu) for cost in stage_costs(shape, recipe) if cost.direction == direction
     ]
@@ -151,7 +138,7 @@ def _attention_cost(direction: str, precision: str, shape: Shape) -> StageCost:
 
 
 def _rope_bytes(shape: Shape) -> tuple[float, float]:
-    """Out of place: Q read and written, and K's (split: and V's) own traffic each way."""
+    """Return fprop and bprop bytes: q read and written, and k's traffic (split: k's and v's)."""
     rows, heads = shape.tokens, shape.num_heads
     qk, nope, rope = shape.head_dim_qk, shape.head_dim_nope, shape.head_dim_rope
     q = 2 * rows * heads * qk

@@ -20,22 +20,22 @@ from torch import Tensor
 
 from conf.choices import Projection
 from mxfp8_attention.case import Case
-from mxfp8_attention.rope.mla import mla_rope_k, mla_rope_kv, mla_rope_q
+from mxfp8_attention.rope import mla_rope_k, mla_rope_kv, mla_rope_q
 
 NORM_EPS = 1e-5
 
 
 @dataclass(frozen=True)
 class Activations:
-    """What one forward pass computed, still attached to its graph.
+    """Tensors of one forward pass, still attached to its graph.
 
     Attributes:
-        projected: What `AttentionPath.project` returned.
-        q_SBHD: Rotated queries, as attention gets them.
+        projected: Result of `AttentionPath.project`.
+        q_SBHD: Rotated queries, the input of attention.
         k_SBHD: Rotated keys.
         v_SBHD: Values.
-        attention_SBD: What attention returned.
-        out_SBC: The layer's output.
+        attention_SBD: Output of attention.
+        out_SBC: Output of the layer.
     """
 
     projected: tuple[Tensor, ...]
@@ -50,11 +50,11 @@ class AttentionPath(ABC):
     """One implementation of the layer.
 
     Attributes:
-        case: What it runs on.
+        case: Inputs and weights.
         x_SBC: The input as a leaf of its own, so that two paths never share a gradient.
-        name: What tables call it: mxfp8, bf16, fp32, ...
-        precision: The precision of its linear layers.
-        emulated: Whether its time says nothing about hardware.
+        name: Display name: mxfp8, bf16, fp32, ...
+        precision: Precision of its linear layers.
+        emulated: True if its time says nothing about hardware.
     """
 
     name: str
@@ -67,22 +67,22 @@ class AttentionPath(ABC):
 
     @abstractmethod
     def project(self, x_SBC: Tensor) -> tuple[Tensor, ...]:
-        """Fused: (qkv,); split: (q, kv); each [s, b, width]."""
+        """Return (qkv,) with the fused projection, (q, kv) with split; each [s, b, width]."""
 
     @abstractmethod
     def attend(self, q_SBHD: Tensor, k_SBHD: Tensor, v_SBHD: Tensor) -> Tensor:
-        """Attention over rotated queries and keys, [s, b, heads * head_dim_v]."""
+        """Return attention over rotated queries and keys, [s, b, heads * head_dim_v]."""
 
     @abstractmethod
     def output(self, attention_SBD: Tensor) -> Tensor:
-        """The last linear layer, [s, b, hidden]."""
+        """Apply the last linear layer; [s, b, hidden]."""
 
     @abstractmethod
     def parameters(self) -> dict[str, Tensor]:
-        """Leaf tensors by the names of `Case.weights`; gradients arrive in their `.grad`."""
+        """Return leaves by the names of `Case.weights`; gradients arrive in their `.grad`."""
 
     def context(self) -> AbstractContextManager[object]:
-        """What a whole forward pass runs in: an autocast, for Transformer Engine."""
+        """Return the context of a whole forward pass: an autocast, for Transformer Engine."""
         return nullcontext()
 
     def rope(self, *projected: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -107,7 +107,7 @@ class AttentionPath(ABC):
         return mla_rope_q(q, tables, rope_dim=rope_dim, kernel=kernel), k, v
 
     def forward(self) -> Activations:
-        """One forward pass, all of its stages kept."""
+        """Run one forward pass and keep the tensors between its stages."""
         with self.context():
             projected = self.project(self.x_SBC)
             q, k, v = self.rope(*projected)
@@ -116,23 +116,23 @@ class AttentionPath(ABC):
         return Activations(projected, q, k, v, attention, out)
 
     def fprop(self) -> Tensor:
-        """One forward pass, [s, b, hidden]."""
+        """Run one forward pass; [s, b, hidden]."""
         return self.forward().out_SBC
 
     def bprop(self, out_SBC: Tensor) -> None:
-        """One backward pass with the case's upstream gradient; a graph is used once."""
+        """Run one backward pass with the case's upstream gradient; a graph is used once."""
         torch.autograd.backward(out_SBC, self.case.dout_SBC.to(out_SBC.dtype))
 
     def zero_grad(self) -> None:
-        """Forget every gradient."""
+        """Clear every gradient."""
         for leaf in (self.x_SBC, *self.parameters().values()):
             leaf.grad = None
 
     def step(self) -> dict[str, Tensor]:
-        """One forward and one backward pass.
+        """Run one forward and one backward pass.
 
         Returns:
-            Detached: q, k, v (as attention gets them), attention, out, dx, and d<name> for each
+            Detached: q, k, v (the inputs of attention), attention, out, dx, and d<name> for each
             weight.
         """
         self.zero_grad()
@@ -148,7 +148,7 @@ class AttentionPath(ABC):
         leaves = {"dx": self.x_SBC} | {f"d{n}": leaf for n, leaf in self.parameters().items()}
         for name, leaf in leaves.items():
             if leaf.grad is None:
-                raise RuntimeError(f"{name} must have a gradient after backward, got none")
+                raise RuntimeError(f"no gradient for {name} after the backward pass")
             tensors[name] = leaf.grad
         self.zero_grad()
         return {name: tensor.detach() for name, tensor in tensors.items()}

@@ -1,4 +1,4 @@
-"""Attention in head-sized pieces: how many heads fit at once, and the layout they run in.
+"""FP32 matrix products: their precision on a GPU, and attention's in pieces that fit into memory.
 
 Axes: S tokens, B batch, H heads, D width of a head, N = B * H heads of all sequences.
 """
@@ -15,41 +15,44 @@ _CPU_BUDGET_BYTES = 256 * 2**20
 _GPU_SHARE_OF_FREE = 0.4
 
 
+@contextmanager
+def matmul_precision(*, exact_in_tf32: bool) -> Iterator[None]:
+    """Use TF32 for FP32 products if it is exact for every operand, and never otherwise.
+
+    TF32 keeps 10 mantissa bits: a bf16 value, or an FP8 value times a power of two, is unchanged.
+    Its products are exact and summed in FP32, as those of BF16 and FP8 are.
+    """
+    before = torch.get_float32_matmul_precision()
+    # On a CPU "high" may split operands into bf16 pieces; there it stays "highest".
+    use_tf32 = exact_in_tf32 and torch.cuda.is_available()
+    torch.set_float32_matmul_precision("high" if use_tf32 else "highest")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
 def to_NSD(x_SBHD: Tensor) -> Tensor:
-    """[s, b, h, d] as [b * h, s, d], a copy unless it is dense in that order already."""
+    """Reorder [s, b, h, d] to [b * h, s, d]; a copy unless it is dense in that order."""
     return x_SBHD.permute(1, 2, 0, 3).flatten(0, 1)
 
 
 def to_SBHD(x_NSD: Tensor, batch: int) -> Tensor:
-    """[b * h, s, d] as [s, b, h, d], a view."""
+    """View [b * h, s, d] as [s, b, h, d]."""
     return torch.unflatten(x_NSD, 0, (batch, -1)).permute(2, 0, 1, 3)
 
 
 def piece_bytes(seq_len_q: int, seq_len_kv: int, planes: int) -> int:
-    """Bytes of one head's FP32 score-sized temporaries.
-
-    Args:
-        seq_len_q: Queries.
-        seq_len_kv: Keys.
-        planes: [s_q, s_kv] tensors alive at once.
-    """
+    """Return the bytes of one head with `planes` FP32 [s_q, s_kv] tensors alive at once."""
     return 4 * planes * seq_len_q * seq_len_kv
 
 
 def head_pieces(
     heads: int, seq_len_q: int, seq_len_kv: int, planes: int, device: torch.device
 ) -> Iterator[slice]:
-    """Cut heads into pieces whose temporaries fit: 256 MiB on a CPU, 2/5 of a GPU's free memory.
+    """Cut heads into slices whose temporaries fit: 256 MiB on a CPU, 2/5 of a GPU's free memory.
 
-    Args:
-        heads: Heads of all sequences.
-        seq_len_q: Queries.
-        seq_len_kv: Keys.
-        planes: [s_q, s_kv] FP32 tensors alive at once, for each head.
-        device: Where they are.
-
-    Yields:
-        Slices that cover the heads; at least one head each, whatever the memory.
+    A slice has at least one head, whatever the memory. `planes` is as for `piece_bytes`.
     """
     budget = _CPU_BUDGET_BYTES
     if device.type == "cuda":
@@ -58,23 +61,3 @@ def head_pieces(
     step = max(1, budget // piece_bytes(seq_len_q, seq_len_kv, planes))
     for start in range(0, heads, step):
         yield slice(start, min(start + step, heads))
-
-
-@contextmanager
-def matmul_precision(*, exact_in_tf32: bool) -> Iterator[None]:
-    """Set the precision of FP32 products and put it back afterwards.
-
-    TF32 keeps 10 mantissa bits: a bf16 value, or an FP8 value times a power of two, passes
-    unchanged, its products are exact and are summed in FP32 as a BF16 or FP8 product's are.
-
-    Args:
-        exact_in_tf32: Whether every operand is such a value. False: no TF32 anywhere.
-    """
-    before = torch.get_float32_matmul_precision()
-    # On a CPU "high" may mean bf16 pieces; there it stays "highest".
-    use_tf32 = exact_in_tf32 and torch.cuda.is_available()
-    torch.set_float32_matmul_precision("high" if use_tf32 else "highest")
-    try:
-        yield
-    finally:
-        torch.set_float32_matmul_precision(before)

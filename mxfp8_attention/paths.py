@@ -14,18 +14,18 @@ BACKENDS = ("reference", "emulated", "te")
 
 
 def build_path(backend: str, recipe: Recipe, case: Case) -> AttentionPath:
-    """One arm of a comparison.
+    """Build one implementation of the layer.
 
     Args:
-        backend: reference (FP32, whatever the recipe), emulated or te.
+        backend: reference (FP32 with every recipe), emulated or te.
         recipe: The quantization.
-        case: What it runs on.
+        case: Inputs and weights; the path's parameters are copies of them.
 
     Returns:
-        A path whose parameters are copies of the case's weights.
+        The path.
 
     Raises:
-        ValueError: There is no such backend, or it does not run this recipe.
+        ValueError: The backend is unknown or does not run this recipe.
     """
     if backend == "reference":
         return ReferencePath(case)

@@ -1,7 +1,7 @@
-"""The FP32 path: the oracle that errors are measured against.
+"""The FP32 path: the reference that errors are measured against.
 
-Every product in FP32 (no TF32), every derivative by autograd from the definition; nothing is
-shared with the emulation but RoPE. Attention runs in head-sized pieces, recomputed in backward.
+Every product is FP32 (no TF32), every derivative comes from autograd; only RoPE is shared with the
+emulation. Attention runs in head-sized pieces, which the backward pass recomputes.
 Axes: S tokens, B batch, C hidden, H heads, D width of a head, N = B * H.
 """
 
@@ -19,7 +19,7 @@ from mxfp8_attention.case import Case
 from mxfp8_attention.layer import NORM_EPS, AttentionPath
 from mxfp8_attention.matmul import head_pieces, matmul_precision, to_NSD, to_SBHD
 
-# Scores, probabilities, and in backward their gradients with autograd's own temporaries.
+# Scores, probabilities, their gradients in backward, and autograd's temporaries.
 PLANES = 6
 
 
@@ -30,11 +30,6 @@ class ReferencePath(AttentionPath):
     precision = "fp32"
 
     def __init__(self, case: Case) -> None:
-        """Copies the case's weights to FP32 leaves.
-
-        Args:
-            case: What to run on.
-        """
         super().__init__(case, torch.float32)
         self._parameters = {
             name: weight.detach().to(torch.float32, copy=True).requires_grad_()
@@ -42,33 +37,33 @@ class ReferencePath(AttentionPath):
         }
 
     def parameters(self) -> dict[str, Tensor]:
-        """FP32 leaves by the names of `Case.weights`."""
+        """Return FP32 leaves by the names of `Case.weights`."""
         return self._parameters
 
     def context(self) -> AbstractContextManager[object]:
-        """No TF32."""
+        """Disable TF32."""
         return matmul_precision(exact_in_tf32=False)
 
     def bprop(self, out_SBC: Tensor) -> None:
-        """One backward pass, without TF32 either."""
+        """Run one backward pass, without TF32 either."""
         with self.context():
             super().bprop(out_SBC)
 
     def project(self, x_SBC: Tensor) -> tuple[Tensor, ...]:
-        """Fused: (qkv,); split: (q, kv)."""
+        """Return (qkv,) or (q, kv)."""
         if self.case.shape.projection is Projection.fused:
             return (self._linear("qkv", x_SBC),)
         return tuple(self._linear(name, self._norm(name, x_SBC)) for name in ("q", "kv"))
 
     def attend(self, q_SBHD: Tensor, k_SBHD: Tensor, v_SBHD: Tensor) -> Tensor:
-        """softmax(scale Q K^T) V."""
+        """Return softmax(scale Q K^T) V."""
         out: Tensor = _Attention.apply(  # type: ignore[no-untyped-call]  # torch leaves it untyped
             q_SBHD, k_SBHD, v_SBHD, self.case.softmax_scale, self.case.causal
         )
         return out.flatten(2)
 
     def output(self, attention_SBD: Tensor) -> Tensor:
-        """The last linear layer."""
+        """Apply the last linear layer."""
         return self._linear("out", attention_SBD)
 
     def _linear(self, name: str, x: Tensor) -> Tensor:
@@ -81,27 +76,27 @@ class ReferencePath(AttentionPath):
 
 
 def attention_NSD(q: Tensor, k: Tensor, v: Tensor, scale: float, causal: bool) -> Tensor:
-    """Attention by its definition.
+    """Compute attention by its definition, differentiable.
 
     Args:
         q: [n, s_q, d_qk].
         k: [n, s_kv, d_qk].
         v: [n, s_kv, d_v].
         scale: Softmax scale.
-        causal: Whether query i sees keys 0 to i only.
+        causal: True if query i attends to keys 0 to i only.
 
     Returns:
         [n, s_q, d_v].
     """
     scores = torch.matmul(q, k.mT) * scale
     if causal:
-        seen = torch.ones(scores.shape[-2:], dtype=torch.bool, device=q.device).tril_()
-        scores = scores.masked_fill(~seen, -torch.inf)
+        visible = torch.ones(scores.shape[-2:], dtype=torch.bool, device=q.device).tril_()
+        scores = scores.masked_fill(~visible, -torch.inf)
     return torch.matmul(scores.softmax(dim=-1), v)
 
 
 class _Context(Protocol):
-    """What is used of autograd's context."""
+    """The part of autograd's context that is used."""
 
     saved_tensors: tuple[Tensor, ...]
     scale: float
@@ -111,7 +106,7 @@ class _Context(Protocol):
 
 
 class _Attention(torch.autograd.Function):
-    """Head pieces of `attention_NSD`, each differentiated by autograd when it is needed."""
+    """`attention_NSD` in head pieces, which autograd differentiates one by one in backward."""
 
     @staticmethod
     def forward(

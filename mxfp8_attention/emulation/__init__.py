@@ -1,1 +1,1 @@
-"""MXFP8 in plain PyTorch."""
+"""MXFP8 and other FP8 recipes emulated in plain PyTorch, on any device."""

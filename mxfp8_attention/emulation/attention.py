@@ -1,11 +1,11 @@
-"""Attention as a fused kernel computes it, with each operand of its products rounded by a recipe.
+"""Attention as a fused kernel computes it, with a recipe's rounding of every operand.
 
     forward   S = scale q k^T,  P = exp(S - m),  O = round(P) v / sum(P)
     backward  P = softmax(S),   dV = round(P)^T dO,   dP = dO v^T,   delta = sum(O dO)
               dS = scale P (dP - delta),   dQ = round(dS) k,   dK = round(dS)^T q
 
-The running maximum m goes over tiles of 128 keys, as in an online softmax. Heads run in pieces;
-each is computed over whole rows, so one head is the least that must fit.
+The running maximum m goes over tiles of 128 keys, as in an online softmax. Heads run in pieces of
+whole rows, so one head is the least that must fit into memory.
 Axes: S tokens, B batch, H heads, D width of a head, N = B * H, Q queries, K keys.
 """
 
@@ -27,16 +27,16 @@ PLANES = 5
 
 @dataclass(frozen=True)
 class AttentionMask:
-    """Which keys a query sees.
+    """The keys that a query attends to.
 
     Attributes:
-        diagonal: Query i sees keys 0 to i + diagonal; None: all of them. A causal mask is 0.
+        diagonal: Query i attends to keys 0 to i + diagonal, None to all. A causal mask is 0.
     """
 
     diagonal: int | None = None
 
     def apply_(self, scores_NQK: Tensor) -> Tensor:
-        """Set the scores of unseen keys to minus infinity, in place."""
+        """Set the scores of masked keys to minus infinity, in place."""
         if self.diagonal is None:
             return scores_NQK
         ones = torch.ones(scores_NQK.shape[-2:], dtype=torch.bool, device=scores_NQK.device)
@@ -45,12 +45,12 @@ class AttentionMask:
 
 @dataclass(frozen=True)
 class AttentionRules:
-    """All that defines attention besides its tensors.
+    """Everything that defines attention besides its tensors.
 
     Attributes:
         scale: Softmax scale.
-        mask: Which keys are seen.
-        numerics: What the products see.
+        mask: The mask.
+        numerics: The roundings of its operands.
     """
 
     scale: float
@@ -59,13 +59,7 @@ class AttentionRules:
 
 
 def forward_NSD(q: Tensor, k: Tensor, v: Tensor, rules: AttentionRules) -> tuple[Tensor, Tensor]:
-    """Attention of a piece of heads.
-
-    Args:
-        q: [n, s_q, d_qk].
-        k: [n, s_kv, d_qk].
-        v: [n, s_kv, d_v].
-        rules: Scale, mask and roundings.
+    """Compute attention of a piece of heads from q, k [n, s, d_qk] and v [n, s_kv, d_v].
 
     Returns:
         FP32 output [n, s_q, d_v], and FP32 log(sum(exp(S))) [n, s_q, 1] for backward.
@@ -97,19 +91,9 @@ def backward_NSD(
     dout: Tensor,
     rules: AttentionRules,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Gradients of a piece of heads.
+    """Return FP32 dq, dk, dv of a piece of heads.
 
-    Args:
-        q: [n, s_q, d_qk].
-        k: [n, s_kv, d_qk].
-        v: [n, s_kv, d_v].
-        out: What `forward_NSD` returned.
-        log_sum: Likewise.
-        dout: bf16 gradient of out.
-        rules: Scale, mask and roundings.
-
-    Returns:
-        FP32 dq, dk, dv in the shapes of q, k, v.
+    `out` and `log_sum` are the results of `forward_NSD`, `dout` is the bf16 gradient of `out`.
     """
     numerics = rules.numerics
     p = _probabilities(q, k, log_sum, rules)
@@ -121,7 +105,7 @@ def backward_NSD(
 
 
 def _scores(q: Tensor, k: Tensor, rules: AttentionRules) -> Tensor:
-    """Scaled and masked scores in FP32."""
+    """Return scaled and masked scores in FP32."""
     scores = rules.numerics.q_score(q) @ rules.numerics.k_score(k).mT
     return rules.mask.apply_(scores.mul_(rules.scale))
 
@@ -141,7 +125,7 @@ def _score_gradient(
 
 
 def _running_maxima(tiles: tuple[Tensor, ...], threshold: float) -> list[Tensor]:
-    """The maximum that each tile of keys is shifted by, [n, q, 1] each."""
+    """Return the maximum that each tile of keys is shifted by, [n, q, 1] each."""
     used = [tiles[0].amax(dim=-1, keepdim=True)]
     for tile in tiles[1:]:
         maximum = tile.amax(dim=-1, keepdim=True)
@@ -155,7 +139,7 @@ def emulated_attention(
     v_SBHD: Tensor,
     rules: AttentionRules,
 ) -> Tensor:
-    """Attention of all heads, differentiable, in head-sized pieces.
+    """Compute attention of all heads, differentiable, in head-sized pieces.
 
     Args:
         q_SBHD: bf16 [s_q, b, h, d_qk].
@@ -173,7 +157,7 @@ def emulated_attention(
 
 
 class _Context(Protocol):
-    """What is used of autograd's context."""
+    """The part of autograd's context that is used."""
 
     saved_tensors: tuple[Tensor, ...]
     rules: AttentionRules

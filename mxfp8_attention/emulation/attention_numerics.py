@@ -1,4 +1,4 @@
-"""How attention's operands are rounded: BF16, MXFP8, and FP8 with one scale a tensor.
+"""The rounding of attention's operands: BF16, MXFP8, and FP8 with one scale per tensor.
 
 MXFP8: q, k (in S) and dO, v (in dP) have their blocks along d; v (in O), dO (dV), k (dQ) and q
 (dK) along s; dS is quantized along s_kv for dQ and along s_q for dK. P gets a fixed power of two
@@ -8,11 +8,11 @@ Source: NVIDIA/cudnn-frontend, test/python/sdpa/mxfp8_ref.py, for operands, tile
 the threshold 4 of the lagging maximum; its open MXFP8 prefill kernels for that threshold's unit, a
 power of two: P peaks at 16 x 2^4 = 256, and E4M3's 448 is never reached.
 
-FP8 with one scale a tensor: q, k and v share one scale, P has 448, dO and dS have their own, and
-dQ, dK, dV leave in FP8 with one scale again where scaling is delayed; so does O.
+FP8 with one scale per tensor: q, k and v share one scale, P has 448, dO and dS have one each. With
+delayed scaling O leaves in FP8, and so do dQ, dK and dV, with one scale for the three.
 Source: Transformer Engine 2.20, dot_product_attention/backends.py (FusedAttnFunc); cudnn-frontend,
 include/cudnn_frontend/node/sdpa_fp8_bwd.h. A delayed scale is taken from the tensor itself, which
-is what the history holds once the same data has been seen in the steps before.
+is what the history holds after a few steps on the same data.
 
 Axes: N heads of all sequences, Q queries, K keys, D width of a head.
 """
@@ -48,7 +48,7 @@ FP8_P_SCALE = 448.0
 
 @dataclass(frozen=True)
 class AttentionNumerics:
-    """How each operand of attention's products is rounded; every rounding gives FP32.
+    """The rounding of each operand of attention's products, to FP32.
 
     Attributes:
         q_score: Of q [n, q, d] in S = q k^T.
@@ -65,8 +65,8 @@ class AttentionNumerics:
         q_dk: Of q [n, q, d] in dK.
         dout_delta: Of dO [n, q, d] in delta = sum(O dO).
         out: Of O, all heads at once, before it is stored as bf16.
-        rescale_threshold: How far, in nats, a tile's maximum must exceed the running one before
-            that follows it.
+        rescale_threshold: Nats by which a tile's maximum must exceed the running maximum to
+            raise it.
     """
 
     q_score: Rounding
@@ -86,15 +86,15 @@ class AttentionNumerics:
     rescale_threshold: float = 0.0
 
     def for_inputs(self, q: Tensor, k: Tensor, v: Tensor) -> AttentionNumerics:
-        """The same numerics with the scales that depend on these whole tensors."""
+        """Return the numerics with the scales that depend on q, k and v as a whole."""
         return self
 
     def for_gradient(self, dout: Tensor, ds_amax: Callable[[], Tensor]) -> AttentionNumerics:
-        """The same with the scales of backward; `ds_amax` gives the largest |dS| of all heads."""
+        """Return the numerics with the scales of backward; `ds_amax` gives max |dS|."""
         return self
 
     def round_gradients(self, gradients: tuple[Tensor, Tensor, Tensor]) -> None:
-        """Round dq, dk and dv of all heads in place, where they leave in less than bf16."""
+        """Round dq, dk and dv of all heads in place if they do not leave as bf16."""
 
 
 BF16_NUMERICS = AttentionNumerics(
@@ -114,14 +114,7 @@ BF16_NUMERICS = AttentionNumerics(
 
 
 def mx_numerics(gradient: Fp8Format = Fp8Format.E4M3) -> AttentionNumerics:
-    """MXFP8 attention.
-
-    Args:
-        gradient: Element format of dO and dS.
-
-    Returns:
-        The roundings of its products.
-    """
+    """Return MXFP8 attention; `gradient` is the element format of dO and dS."""
     return AttentionNumerics(
         q_score=mx_row(),
         k_score=mx_row(),
@@ -141,12 +134,12 @@ def mx_numerics(gradient: Fp8Format = Fp8Format.E4M3) -> AttentionNumerics:
 
 @dataclass(frozen=True)
 class TensorScaledNumerics(AttentionNumerics):
-    """FP8 attention with one scale a tensor.
+    """FP8 attention with one scale per tensor.
 
     Attributes:
         gradient: Element format of dO, dS, dQ, dK and dV.
         margin: Powers of two left free above the largest value.
-        stores_fp8: Whether O, dQ, dK and dV leave in FP8, as with delayed scaling.
+        stores_fp8: True if O, dQ, dK and dV leave in FP8, as with delayed scaling.
     """
 
     gradient: Fp8Format = Fp8Format.E5M2
@@ -154,7 +147,7 @@ class TensorScaledNumerics(AttentionNumerics):
     stores_fp8: bool = True
 
     def for_inputs(self, q: Tensor, k: Tensor, v: Tensor) -> AttentionNumerics:
-        """One E4M3 scale for q, k and v."""
+        """Use one E4M3 scale for q, k and v."""
         amax = torch.stack([tensor.abs().amax() for tensor in (q, k, v)]).amax()
         operand = fixed_scale(tensor_scale(amax, Fp8Format.E4M3, self.margin))
         return replace(
@@ -171,7 +164,7 @@ class TensorScaledNumerics(AttentionNumerics):
         )
 
     def for_gradient(self, dout: Tensor, ds_amax: Callable[[], Tensor]) -> AttentionNumerics:
-        """One scale for dO and one for dS."""
+        """Use one scale for dO and one for dS."""
         scales = [
             tensor_scale(amax, self.gradient, self.margin)
             for amax in (dout.abs().amax(), ds_amax())
@@ -187,7 +180,7 @@ class TensorScaledNumerics(AttentionNumerics):
         )
 
     def round_gradients(self, gradients: tuple[Tensor, Tensor, Tensor]) -> None:
-        """One scale for dq, dk and dv."""
+        """Use one scale for dq, dk and dv."""
         if not self.stores_fp8:
             return
         amax = torch.stack([gradient.abs().amax() for gradient in gradients]).amax()
@@ -199,31 +192,15 @@ class TensorScaledNumerics(AttentionNumerics):
 def tensor_scaled_numerics(
     gradient: Fp8Format, margin: int = 0, *, stores_fp8: bool
 ) -> TensorScaledNumerics:
-    """FP8 attention with one scale a tensor; the scales follow with the tensors.
-
-    Args:
-        gradient: Element format of gradients.
-        margin: Powers of two left free above the largest value.
-        stores_fp8: Whether O, dQ, dK and dV leave in FP8.
-
-    Returns:
-        The roundings of its products.
-    """
+    """Return FP8 attention with one scale per tensor; the scales follow with the tensors."""
     p = fixed_scale(FP8_P_SCALE)
-    # What depends on the tensors stands as bf16 until `for_inputs` and `for_gradient`.
+    # Operands with scales of their own stay bf16 until `for_inputs` and `for_gradient`.
     fields = vars(BF16_NUMERICS) | {"p_forward": p, "p_backward": p}
     return TensorScaledNumerics(**fields, gradient=gradient, margin=margin, stores_fp8=stores_fp8)
 
 
 def attention_numerics(recipe: Recipe) -> AttentionNumerics:
-    """A recipe's operands; BF16 where the recipe leaves attention alone.
-
-    Args:
-        recipe: Any recipe.
-
-    Returns:
-        The roundings of attention's products.
-    """
+    """Return a recipe's roundings; BF16 if the recipe does not quantize attention."""
     if isinstance(recipe, MxFp8Recipe) and recipe.fp8_dpa:
         return mx_numerics(gradient_format(recipe.format))
     if isinstance(recipe, Fp8DelayedRecipe) and recipe.fp8_dpa:

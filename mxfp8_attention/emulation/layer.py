@@ -1,8 +1,8 @@
 """The layer with a recipe's quantization emulated in plain PyTorch, on any device.
 
-What a tensor core would multiply is computed exactly: the quantizer is bit-exact, products of
-quantized values are exact in FP32, sums are FP32. What differs from hardware is the order of
-summation, so an emulated result predicts errors, not bits; its time says nothing about hardware.
+The quantizer is bit-exact, products of quantized values are exact in FP32, sums are FP32. Only the
+order of summation differs from hardware, so an emulated result predicts errors, not bits; its time
+says nothing about hardware.
 """
 
 from __future__ import annotations
@@ -25,12 +25,7 @@ from mxfp8_attention.layer import NORM_EPS, AttentionPath
 
 
 class EmulatedPath(AttentionPath):
-    """One arm, emulated.
-
-    Args:
-        recipe: The quantization; also those that only calibration emulates.
-        case: What to run on.
-    """
+    """One emulated arm; calibration also emulates recipes that no backend=emulated point runs."""
 
     emulated = True
 
@@ -51,21 +46,21 @@ class EmulatedPath(AttentionPath):
         self._layers: dict[str, EmulatedLinear] = {}
 
     def parameters(self) -> dict[str, Tensor]:
-        """bf16 leaves by the names of `Case.weights`."""
+        """Return bf16 leaves by the names of `Case.weights`."""
         return self._parameters
 
     def project(self, x_SBC: Tensor) -> tuple[Tensor, ...]:
-        """Fused: (qkv,); split: (q, kv)."""
+        """Return (qkv,) or (q, kv)."""
         if self.case.shape.projection is Projection.fused:
             return (self._linear("qkv", x_SBC),)
         return tuple(self._linear(name, self._norm(name, x_SBC)) for name in ("q", "kv"))
 
     def attend(self, q_SBHD: Tensor, k_SBHD: Tensor, v_SBHD: Tensor) -> Tensor:
-        """Attention with the recipe's operands."""
+        """Run attention with the recipe's operands."""
         return emulated_attention(q_SBHD, k_SBHD, v_SBHD, self.attention_rules).flatten(2)
 
     def output(self, attention_SBD: Tensor) -> Tensor:
-        """The last linear layer."""
+        """Apply the last linear layer."""
         return self._linear("out", attention_SBD)
 
     def _linear(self, name: str, x_SBC: Tensor) -> Tensor:
@@ -76,7 +71,7 @@ class EmulatedPath(AttentionPath):
         return self._layers[name](x_SBC)
 
     def _norm(self, name: str, x_SBC: Tensor) -> Tensor:
-        """LayerNorm computed in FP32, its result rounded to bf16 before it is quantized."""
+        """Apply LayerNorm in FP32; its result is rounded to bf16 before it is quantized."""
         weight, bias = (
             self._parameters[f"{name}_norm_{part}"].to(torch.float32)
             for part in ("weight", "bias")

@@ -1,12 +1,12 @@
-"""A linear layer whose three matrix products see the operands that a recipe gives them.
+"""A linear layer whose three matrix products use the operands that a recipe gives them.
 
     fprop   y  = round_x(x) round_w(w)^T + bias
     dgrad   dx = round_dy(dy) round_w(w)
     wgrad   dw = round_dy(dy)^T round_x(x)
 
-With MXFP8 an operand's blocks run along the axis that is summed over, so that fprop takes x and w
-row-wise, dgrad dy row-wise and w column-wise, wgrad dy and x column-wise; each is quantized from
-the bf16 tensor. Products are summed in FP32, results rounded once to bf16.
+With MXFP8 an operand's blocks run along the axis that is summed over: fprop uses x and w row-wise,
+dgrad dy row-wise and w column-wise, wgrad dy and x column-wise; each is quantized from the bf16
+tensor. Products are summed in FP32, results rounded once to bf16.
 Axes: T tokens of all sequences, C inputs, O outputs.
 """
 
@@ -42,7 +42,7 @@ from mxfp8_attention.matmul import matmul_precision
 
 @dataclass(frozen=True)
 class LinearNumerics:
-    """How each operand of a linear layer's products is rounded.
+    """The rounding of each operand of a linear layer's products.
 
     Attributes:
         x_fprop: Of x [t, c] in y = x w^T.
@@ -51,7 +51,7 @@ class LinearNumerics:
         w_dgrad: Of w [o, c] there.
         dy_wgrad: Of dy [t, o] in dw = dy^T x.
         x_wgrad: Of x [t, c] there.
-        exact_in_tf32: Whether all of these pass through TF32 unchanged.
+        exact_in_tf32: True if every rounded value passes through TF32 unchanged.
     """
 
     x_fprop: Rounding
@@ -64,19 +64,12 @@ class LinearNumerics:
 
 
 def gradient_format(choice: FormatChoice) -> Fp8Format:
-    """The element format of gradients: E5M2 under hybrid."""
+    """Return the element format of gradients: E5M2 under hybrid."""
     return Fp8Format.E5M2 if choice is FormatChoice.hybrid else Fp8Format.E4M3
 
 
 def linear_numerics(recipe: Recipe) -> LinearNumerics:
-    """A recipe's operands.
-
-    Args:
-        recipe: Any recipe; those besides bf16 and mxfp8 are emulated for calibration alone.
-
-    Returns:
-        The six roundings.
-    """
+    """Return the roundings of a recipe; other than bf16 and mxfp8 only for calibration."""
     if isinstance(recipe, MxFp8Recipe):
         gradient = gradient_format(recipe.format)
         return LinearNumerics(
@@ -101,7 +94,7 @@ def linear_numerics(recipe: Recipe) -> LinearNumerics:
             forward, forward, backward, forward, backward, forward, exact_in_tf32=False
         )
     if recipe.name is not RecipeName.bf16:
-        raise ValueError(f"recipe must be one that is emulated, got {recipe.name}")
+        raise ValueError(f"no emulation of recipe {recipe.name}")
     return LinearNumerics(to_bf16, to_bf16, to_bf16, to_bf16, to_bf16, to_bf16)
 
 
@@ -111,9 +104,9 @@ class EmulatedLinear:
     Args:
         weight: bf16 leaf [o, c].
         bias: bf16 leaf [o], or None.
-        numerics: What its products see.
+        numerics: The roundings of its operands.
         weights: requantized rounds the weight in every product; cached rounds it once in each
-            direction and keeps both, which holds two FP32 copies.
+            direction and keeps both results, two FP32 copies.
     """
 
     def __init__(
@@ -125,14 +118,14 @@ class EmulatedLinear:
         self._cache: dict[Rounding, Tensor] | None = {} if weights is Weights.cached else None
 
     def __call__(self, x_SBC: Tensor) -> Tensor:
-        """Apply it to bf16 [s, b, c]; bf16 [s, b, o]."""
+        """Apply the layer to bf16 [s, b, c]; bf16 [s, b, o]."""
         y_TO: Tensor = _Linear.apply(  # type: ignore[no-untyped-call]  # torch leaves it untyped
             x_SBC.flatten(0, 1), self.weight, self.bias, self
         )
         return torch.unflatten(y_TO, 0, x_SBC.shape[:2])
 
     def rounded_weight(self, rounding: Rounding) -> Tensor:
-        """The weight as a product sees it, FP32."""
+        """Return the weight as a product uses it, FP32."""
         if self._cache is None:
             return rounding(self.weight.detach())
         if rounding not in self._cache:
@@ -141,7 +134,7 @@ class EmulatedLinear:
 
 
 class _Context(Protocol):
-    """What is used of autograd's context."""
+    """The part of autograd's context that is used."""
 
     saved_tensors: tuple[Tensor]
     layer: EmulatedLinear
@@ -175,8 +168,8 @@ class _Linear(torch.autograd.Function):
         with matmul_precision(exact_in_tf32=numerics.exact_in_tf32):
             dx = numerics.dy_dgrad(dy_TO) @ layer.rounded_weight(numerics.w_dgrad)
             dw = numerics.dy_wgrad(dy_TO).mT @ numerics.x_wgrad(x_TC)
-        # Source: transformer_engine/pytorch/module/linear.py; the bias' gradient is summed from
-        # the high-precision gradient.
+        # The bias' gradient is summed from the high-precision gradient.
+        # Source: transformer_engine/pytorch/module/linear.py
         dbias = None if layer.bias is None else dy_TO.sum(0, dtype=torch.float32)
         gradients = (None if g is None else g.to(torch.bfloat16) for g in (dx, dw, dbias))
         return (*gradients, None)

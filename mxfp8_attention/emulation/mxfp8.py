@@ -1,11 +1,11 @@
-"""The MXFP8 quantizer, bit for bit the rule of Transformer Engine, in plain PyTorch.
+"""The MXFP8 quantizer, bit for bit that of Transformer Engine, in plain PyTorch.
 
 A block of 32 values along one axis shares a power-of-two scale, stored as E8M0 (the exponent
-byte of an fp32 number); each value is stored as E4M3 or E5M2. The scale is rounded up, so clipping
-takes nothing from a finite value that rounding would leave; the OCP rule rounds the scale down and
-clips about a sixth of Gaussian blocks.
+byte of an fp32 number); each value is stored as E4M3 or E5M2. The scale is rounded up, so no
+finite value is clipped that rounding would keep; the OCP rule rounds down and clips about a sixth
+of Gaussian blocks.
 
-    amax  = largest |x| of the block, NaN left out
+    amax  = largest |x| of the block, ignoring NaN
     scale = 2^(byte - 127), the smallest power of two >= amax / largest FP8 value
     data  = round_to_nearest_even(clamp(x / scale, -largest, largest))
 
@@ -26,7 +26,7 @@ from torch import Tensor
 BLOCK_SIZE = 32
 
 _INPUT_DTYPES = (torch.bfloat16, torch.float16, torch.float32)
-# Bounds the fp32 temporaries (64 MiB each) whatever the size of the tensor.
+# Bounds each fp32 temporary to 64 MiB, whatever the size of the tensor.
 _PIECE_ELEMENTS = 1 << 24
 
 _FP32_MANTISSA_BITS = 23
@@ -66,9 +66,9 @@ class MxTensor:
     """A tensor quantized in blocks of 32 along one axis.
 
     Attributes:
-        data: FP8 values, of the shape of the tensor that was quantized.
-        scale_e8m0: uint8 exponent bytes, the same shape with `axis` divided by 32.
-        axis: the axis that the blocks run along, counted from the front.
+        data: FP8 values, in the shape of the quantized tensor.
+        scale_e8m0: uint8 exponent bytes, in the same shape with `axis` divided by 32.
+        axis: Axis of the blocks, counted from the front.
     """
 
     data: Tensor
@@ -95,14 +95,14 @@ def quantize(x: Tensor, axis: int, fmt: Fp8Format = Fp8Format.E4M3) -> MxTensor:
 
     Args:
         x: bf16, fp16 or fp32 of any shape and strides.
-        axis: the axis that the blocks run along; its size must be a multiple of 32.
-        fmt: element format.
+        axis: Axis of the blocks; its size must be a multiple of 32.
+        fmt: Element format.
 
     Returns:
         The quantized tensor; its data is contiguous.
 
     Raises:
-        ValueError: the size along `axis` is not a multiple of 32, or the dtype is another.
+        ValueError: The size along `axis` is not a multiple of 32, or the dtype is not supported.
     """
     axis = _checked_axis(x, axis)
     data = torch.empty(x.shape, dtype=fmt.dtype, device=x.device)
@@ -128,7 +128,7 @@ def quantize_rowwise(x: Tensor, fmt: Fp8Format = Fp8Format.E4M3) -> MxTensor:
 def quantize_colwise(x: Tensor, fmt: Fp8Format = Fp8Format.E4M3) -> MxTensor:
     """Quantize in blocks of 32 along the second-to-last axis; see `quantize`.
 
-    Give it the high-precision tensor: quantizing a row-wise result again adds a second error.
+    `x` must be the high-precision tensor: quantizing a row-wise result adds a second error.
     """
     if x.dim() < 2:
         raise ValueError(f"x must have at least 2 axes, got shape {tuple(x.shape)}")
@@ -142,9 +142,9 @@ def fake_quantize(
     fmt: Fp8Format = Fp8Format.E4M3,
     dtype: torch.dtype = torch.float32,
 ) -> Tensor:
-    """Quantize along `axis` and dequantize again, without keeping the FP8 tensor.
+    """Quantize along `axis` and dequantize, without keeping the FP8 tensor.
 
-    Args and Raises: as `quantize`; `dtype` is that of the result.
+    Args and Raises: As for `quantize`; `dtype` is that of the result.
 
     Returns:
         `quantize(x, axis, fmt).dequantize(dtype)`, contiguous.
@@ -160,7 +160,7 @@ def fake_quantize(
 
 
 def _checked_axis(x: Tensor, axis: int) -> int:
-    """Count `axis` from the front, or refuse the tensor."""
+    """Return `axis` counted from the front."""
     if x.dtype not in _INPUT_DTYPES:
         raise ValueError(f"x must be bfloat16, float16 or float32 for MXFP8, got {x.dtype}")
     if not -x.dim() <= axis < x.dim():
@@ -181,7 +181,7 @@ def _blocked(x: Tensor, axis: int) -> Tensor:
 
 
 def _pieces(*tensors: Tensor, block_axis: int) -> Iterator[tuple[Tensor, ...]]:
-    """Cut tensors of one rank alike along their longest axis other than the block's own."""
+    """Cut tensors of one rank alike along their longest axis other than the block axis."""
     first = tensors[0]
     free_axes = [axis for axis in range(first.dim()) if axis != block_axis]
     longest = max(free_axes, key=lambda axis: first.shape[axis])
@@ -195,15 +195,15 @@ def _pieces(*tensors: Tensor, block_axis: int) -> Iterator[tuple[Tensor, ...]]:
 
 
 def _scale_bytes(values: Tensor, block_axis: int, fmt: Fp8Format) -> Tensor:
-    """Return the int32 E8M0 byte of each block, the block's axis kept with size 1."""
-    # -1 stands for NaN: it loses against every magnitude, so only a block of nothing but NaN
-    # keeps it (TE's fmax drops NaN in the same way).
+    """Return the int32 E8M0 byte of each block; the block axis keeps size 1."""
+    # -1 stands for NaN: it is below every magnitude, so only a block that is all NaN keeps it
+    # (TE's fmax drops NaN in the same way).
     magnitude = values.abs().nan_to_num_(nan=-1.0, posinf=torch.inf)
     amax = magnitude.amax(dim=block_axis, keepdim=True).to(torch.float32)
     bits = (amax * fmt.largest_reciprocal).view(torch.int32)
     exponent = bits >> _FP32_MANTISSA_BITS
     mantissa = bits & _FP32_MANTISSA_MASK
-    # Below 2^-126 the byte is 0 and means 2^-127: up to there nothing is rounded up.
+    # Below 2^-126 the byte is 0, which means 2^-127: up to there nothing is rounded up.
     rounds_up = torch.where(exponent == 0, mantissa > _FP32_TWO_TO_MINUS_127, mantissa > 0)
     byte = exponent + rounds_up
     byte = torch.where(bits == _FP32_INFINITY, _E8M0_LARGEST, byte)
@@ -216,7 +216,7 @@ def _scaled(values: Tensor, scale_e8m0: Tensor, fmt: Fp8Format) -> Tensor:
     scaled = values.to(torch.float32, copy=True)
     scaled *= _power_of_two(_E8M0_LARGEST - scale_e8m0.to(torch.int32))
     scaled.clamp_(-fmt.largest, fmt.largest)
-    # One NaN of all: the conversion instruction drops the sign that a NaN came with.
+    # The conversion instruction drops the sign of a NaN.
     return scaled.masked_fill_(scaled.isnan(), torch.nan)
 
 

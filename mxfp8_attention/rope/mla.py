@@ -1,22 +1,22 @@
 """MLA RoPE: rotate queries, and give every head the one shared rotary key, with gradients.
 
-Axes: s sequence, b batch, t packed tokens, h heads, d width of a head. Q and K heads are
+Axes: S sequence, B batch, T packed tokens, H heads, D width of a head. Q and K heads are
 [nope | rope]; only the rope columns are rotated. They are interleaved going in and half-split
-coming out (see rope_eager), as DeepSeek-V3's weights have them.
+coming out (see `rope.eager`), as in DeepSeek-V3's weights.
 
-K comes in one of two layouts. Fused: k [s, b, h, nope + rope], of which head 0's rope columns are
-the shared rotary key and the other heads' are never read (`mxfp8_attention.rope.mla.mla_rope_k`).
-Split: kv [s, b, h, nope + v] and the shared key by itself, [s, b, 1, rope] (`mla_rope_kv`).
-In both, the key's gradient is the FP32 sum over heads, rotated back and rounded once.
+K has one of two layouts. Fused: k [s, b, h, nope + rope], of which head 0's rope columns are the
+shared rotary key and the other heads' are never read (`mla_rope_k`). Split: kv [s, b, h, nope + v]
+and the shared key by itself, [s, b, 1, rope] (`mla_rope_kv`). In both, the key's gradient is the
+FP32 sum over heads, rotated back and rounded once.
 
-Every function takes `qkv_format`: 'sbhd', 'bshd', or 'thd' with `cu_seqlens`, where tokens of all
+Every function takes `qkv_format`: sbhd, bshd, or thd with `cu_seqlens`, where tokens of all
 sequences are packed into one axis and each sequence starts at position 0 (queries and keys may
-have cu_seqlens of their own). `positions` changes that: an offset is where the tokens, or each
-packed sequence, start instead of 0; a tensor is the table row of each token, whatever its
-sequence. The result has the dtype and the format of the input and is dense.
+have different cu_seqlens). `positions` changes that: an offset is the position of the first token,
+or of the first token of each packed sequence; a tensor is the table row of each token, whatever
+its sequence. The result has the dtype and the format of the input and is dense.
 
-`kernel` is 'eager' (plain PyTorch), 'triton' (fused), or 'auto': triton on a GPU, else eager.
-Nothing is ever replaced silently: a GPU without Triton is an error.
+`kernel` is eager (plain PyTorch), triton (fused), or auto: triton on a GPU, else eager. There is
+no silent fallback: a GPU without Triton is an error.
 """
 
 from __future__ import annotations
@@ -26,34 +26,15 @@ from typing import SupportsIndex
 import torch
 from torch import Tensor
 
-from mxfp8_attention.rope import operators as rope_ops
+from mxfp8_attention.rope.layouts import QKV_FORMATS, from_sbhd, overlaps_itself, to_sbhd
 from mxfp8_attention.rope.operators import (
-    canonical,
-    overlaps_itself,
-    restored,
+    rope_k_fused,
+    rope_kv_split,
+    rope_q,
     rotate_in_place,
 )
-from mxfp8_attention.rope.tables import (
-    RopeTables,
-    YarnParameters,
-    context_parallel_positions,
-    rope_tables,
-    softmax_scale,
-)
+from mxfp8_attention.rope.tables import RopeTables, Rotation, holds_integers
 
-__all__ = [
-    "QKV_FORMATS",
-    "RopeTables",
-    "YarnParameters",
-    "context_parallel_positions",
-    "mla_rope_k",
-    "mla_rope_kv",
-    "mla_rope_q",
-    "rope_tables",
-    "softmax_scale",
-]
-
-QKV_FORMATS = ("sbhd", "bshd", "thd")
 _DTYPES = (torch.bfloat16, torch.float16, torch.float32, torch.float64)
 
 
@@ -73,39 +54,39 @@ def mla_rope_q(
 
     Args:
         q: [s, b, h, nope + rope], or as `qkv_format` says; bf16, fp16, fp32 or fp64, any strides.
-        tables: from `rope_tables`, of width `rope_dim`.
-        rope_dim: width of the rotary slice, even.
+        tables: Result of `rope_tables`, `rope_dim` wide.
+        rope_dim: Width of the rotary slice, even.
         qkv_format: sbhd, bshd or thd.
-        cu_seqlens: thd only, int [sequences + 1]: where each sequence starts; the last entry is
-            where the last one ends. Tokens after it are padding and take position 0.
-        positions: offset of the first token (with cu_seqlens, of each sequence's first), or int
+        cu_seqlens: thd only, int [sequences + 1]: the start of each sequence, then the end of the
+            last one. Tokens after it are padding and take position 0.
+        positions: Position of the first token (with cu_seqlens, of each sequence's first), or int
             [s] (thd: [t]): the table row of each token.
         kernel: auto, eager or triton.
-        inplace: overwrite q's rotary columns instead of copying q; autograd is told.
-        inplace_grad: with `inplace`, let backward overwrite the incoming gradient too. Right only
-            where nothing else reads that gradient, as when attention alone consumes the result.
+        inplace: Overwrite q's rotary columns instead of copying q; autograd tracks the change.
+        inplace_grad: With `inplace`, let backward overwrite the incoming gradient too. Correct
+            only if nothing else reads that gradient, as when only attention uses the result.
 
     Returns:
         The rotated queries, in the shape of q; q itself with `inplace`.
 
     Raises:
-        ValueError: shapes, dtypes, positions or kernel do not fit together.
+        ValueError: Shapes, dtypes, positions or kernel are inconsistent.
         ImportError: q is on a GPU, `kernel` is not eager and Triton is not installed.
     """
     _check_data("q", q, qkv_format, rope_dim)
     if inplace_grad and not inplace:
-        raise ValueError("inplace_grad must be False without inplace, got True; set inplace=True")
+        raise ValueError("inplace_grad needs inplace=True")
     if inplace and overlaps_itself(q):
         raise ValueError(
             f"q must hold each element once to be rotated in place, got strides {q.stride()} "
             f"for shape {tuple(q.shape)}; leave inplace=False"
         )
-    cos, sin, rows = _addressed(q, tables, rope_dim, qkv_format, cu_seqlens, positions)
+    rotation = _rotation(q, tables, rope_dim, qkv_format, cu_seqlens, positions)
     if inplace:
-        return rotate_in_place(q, cos, sin, rows, qkv_format, inplace_grad, kernel)
-    q_SBHD = canonical(q, qkv_format)
-    out = rope_ops.rope_q(q_SBHD, cos, sin, rows, qkv_format == "bshd", False, kernel)
-    return restored(out, qkv_format)
+        return rotate_in_place(q, rotation, qkv_format, inplace_grad, kernel)
+    q_SBHD = to_sbhd(q, qkv_format)
+    out = rope_q(q_SBHD, *rotation, qkv_format == "bshd", False, kernel)
+    return from_sbhd(out, qkv_format)
 
 
 def mla_rope_k(
@@ -121,28 +102,27 @@ def mla_rope_k(
     """Fused layout: rotate head 0's rotary slice and give it to every head of k.
 
     Args:
-        k: [s, b, h, nope + rope], or as `qkv_format` says. V has nothing to be rotated and is
-            not passed.
-        tables: as for `mla_rope_q`.
-        rope_dim: as for `mla_rope_q`.
-        qkv_format: as for `mla_rope_q`.
-        cu_seqlens: as for `mla_rope_q`.
-        positions: as for `mla_rope_q`.
-        kernel: as for `mla_rope_q`.
+        k: [s, b, h, nope + rope], or as `qkv_format` says. V is not rotated and not passed.
+        tables: As for `mla_rope_q`.
+        rope_dim: As for `mla_rope_q`.
+        qkv_format: As for `mla_rope_q`.
+        cu_seqlens: As for `mla_rope_q`.
+        positions: As for `mla_rope_q`.
+        kernel: As for `mla_rope_q`.
 
     Returns:
         [s, b, h, nope + rope]. Backward sends the rotary gradient of all heads to head 0's slice
         and exact zeros to the slices of the others.
 
     Raises:
-        ValueError: shapes, dtypes, positions or kernel do not fit together.
+        ValueError: Shapes, dtypes, positions or kernel are inconsistent.
         ImportError: k is on a GPU, `kernel` is not eager and Triton is not installed.
     """
     _check_data("k", k, qkv_format, rope_dim)
-    cos, sin, rows = _addressed(k, tables, rope_dim, qkv_format, cu_seqlens, positions)
-    k_SBHD = canonical(k, qkv_format)
-    out = rope_ops.rope_k_fused(k_SBHD, cos, sin, rows, qkv_format == "bshd", kernel)
-    return restored(out, qkv_format)
+    rotation = _rotation(k, tables, rope_dim, qkv_format, cu_seqlens, positions)
+    k_SBHD = to_sbhd(k, qkv_format)
+    out = rope_k_fused(k_SBHD, *rotation, qkv_format == "bshd", kernel)
+    return from_sbhd(out, qkv_format)
 
 
 def mla_rope_kv(
@@ -156,23 +136,23 @@ def mla_rope_kv(
     positions: Tensor | int | None = None,
     kernel: str = "auto",
 ) -> tuple[Tensor, Tensor]:
-    """Split layout: part kv into k and v and append the rotated shared key to every head of k.
+    """Split layout: split kv into k and v and append the rotated shared key to every head of k.
 
     Args:
-        kv: [s, b, h, nope + v], or as `qkv_format` says: per head k's nope columns, then v.
-        k_pe: [s, b, 1, rope], the shared rotary key, of kv's dtype.
-        tables: from `rope_tables`, of width rope.
-        nope_dim: width of k's columns that are not rotated.
-        qkv_format: as for `mla_rope_q`.
-        cu_seqlens: as for `mla_rope_q`.
-        positions: as for `mla_rope_q`.
-        kernel: as for `mla_rope_q`.
+        kv: [s, b, h, nope + v], or as `qkv_format` says: k's nope columns, then v, in each head.
+        k_pe: [s, b, 1, rope], the shared rotary key, in kv's dtype.
+        tables: Result of `rope_tables`, as wide as k_pe.
+        nope_dim: Width of k's columns that are not rotated.
+        qkv_format: As for `mla_rope_q`.
+        cu_seqlens: As for `mla_rope_q`.
+        positions: As for `mla_rope_q`.
+        kernel: As for `mla_rope_q`.
 
     Returns:
         k [s, b, h, nope + rope] and v [s, b, h, v].
 
     Raises:
-        ValueError: shapes, dtypes, positions or kernel do not fit together.
+        ValueError: Shapes, dtypes, positions or kernel are inconsistent.
         ImportError: kv is on a GPU, `kernel` is not eager and Triton is not installed.
     """
     _check_data("kv", kv, qkv_format)
@@ -187,12 +167,12 @@ def mla_rope_kv(
             f"nope_dim must be from 0 to less than kv's head width {kv.shape[-1]}, got {nope_dim}"
         )
     rope_dim = k_pe.shape[-1]
-    cos, sin, rows = _addressed(kv, tables, rope_dim, qkv_format, cu_seqlens, positions)
-    kv_SBHD, k_pe_SBHD = (canonical(x, qkv_format) for x in (kv, k_pe))
-    k_SBHD, v_SBHD = rope_ops.rope_kv_split(
-        kv_SBHD, k_pe_SBHD, cos, sin, rows, qkv_format == "bshd", nope_dim, kernel
+    rotation = _rotation(kv, tables, rope_dim, qkv_format, cu_seqlens, positions)
+    kv_SBHD, k_pe_SBHD = (to_sbhd(x, qkv_format) for x in (kv, k_pe))
+    k_SBHD, v_SBHD = rope_kv_split(
+        kv_SBHD, k_pe_SBHD, *rotation, qkv_format == "bshd", nope_dim, kernel
     )
-    return restored(k_SBHD, qkv_format), restored(v_SBHD, qkv_format)
+    return from_sbhd(k_SBHD, qkv_format), from_sbhd(v_SBHD, qkv_format)
 
 
 def _check_data(name: str, x: Tensor, qkv_format: str, rope_dim: int = 0) -> None:
@@ -217,33 +197,34 @@ def _check_tables(tables: RopeTables, rope_dim: int, x: Tensor) -> None:
             f"sin {tuple(tables.sin.shape)}"
         )
     if tables.cos.device != x.device or tables.sin.device != x.device:
-        raise ValueError(f"tables must be on {x.device} as the data, got {tables.cos.device}")
+        raise ValueError(f"tables must be on {x.device} like the data, got {tables.cos.device}")
 
 
-def _addressed(
+def _rotation(
     x: Tensor,
     tables: RopeTables,
     rope_dim: int,
     qkv_format: str,
     cu_seqlens: Tensor | None,
     positions: Tensor | int | None,
-) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Return checked tables and the row of each token; None where token i takes row i."""
+) -> Rotation:
+    """Check the tables and find the row of each token."""
     _check_tables(tables, rope_dim, x)
     tokens = x.shape[1 if qkv_format == "bshd" else 0]
     _check_packing(qkv_format, cu_seqlens, needed=positions is None)
     if isinstance(positions, Tensor):
-        if positions.shape != (tokens,) or not _holds_integers(positions):
+        if positions.shape != (tokens,) or not holds_integers(positions):
             raise ValueError(
                 f"positions must be {tokens} integers, one for each token, "
                 f"got {positions.dtype} of shape {tuple(positions.shape)}"
             )
-        return tables.cos, tables.sin, positions.to(device=x.device, dtype=torch.int64)
+        rows = positions.to(device=x.device, dtype=torch.int64)
+        return Rotation(tables.cos, tables.sin, rows)
     first = 0 if positions is None else positions
-    # bool is an index to Python, and no offset to anybody.
+    # Python accepts a bool as an index.
     if isinstance(first, bool) or not isinstance(first, SupportsIndex):
         raise ValueError(f"positions must be an offset or a tensor, got {first!r}")
-    # Lengths on a GPU are not read, which would stall it: there the longest sequence is not known.
+    # Reading lengths on a GPU would stall it, so the longest packed sequence is not known.
     longest = tokens if cu_seqlens is None else 1
     if not 0 <= first <= len(tables) - longest:
         raise ValueError(
@@ -251,32 +232,24 @@ def _addressed(
             f"got {tokens} tokens from {first}; make longer tables"
         )
     if cu_seqlens is not None:
-        return tables.cos, tables.sin, _packed_positions(cu_seqlens, tokens, first, x.device)
-    return tables.cos[first:], tables.sin[first:], None
+        rows = _packed_positions(cu_seqlens, tokens, first, x.device)
+        return Rotation(tables.cos, tables.sin, rows)
+    return Rotation(tables.cos[first:], tables.sin[first:], None)
 
 
 def _check_packing(qkv_format: str, cu_seqlens: Tensor | None, *, needed: bool) -> None:
-    """Refuse lengths where there are no packed sequences, and what are no lengths."""
+    """Require cu_seqlens for thd and for thd alone, and check that they are lengths."""
     if cu_seqlens is None:
         if qkv_format == "thd" and needed:
-            raise ValueError(
-                "cu_seqlens must be given for thd and for thd alone, got qkv_format=thd without it"
-            )
+            raise ValueError("qkv_format=thd needs cu_seqlens, or the positions of all tokens")
         return
     if qkv_format != "thd":
+        raise ValueError(f"cu_seqlens needs qkv_format=thd, got {qkv_format}")
+    if cu_seqlens.dim() != 1 or not len(cu_seqlens) or not holds_integers(cu_seqlens):
         raise ValueError(
-            "cu_seqlens must be given for thd and for thd alone, "
-            f"got qkv_format={qkv_format} with it"
+            "cu_seqlens must be integers with one axis, the bounds of the sequences, "
+            f"got {cu_seqlens.dtype} of shape {tuple(cu_seqlens.shape)}"
         )
-    if cu_seqlens.dim() != 1 or not len(cu_seqlens) or not _holds_integers(cu_seqlens):
-        raise ValueError(
-            "cu_seqlens must be integers with one axis, where each sequence starts and the last "
-            f"one ends, got {cu_seqlens.dtype} of shape {tuple(cu_seqlens.shape)}"
-        )
-
-
-def _holds_integers(x: Tensor) -> bool:
-    return not (x.is_floating_point() or x.is_complex() or x.dtype == torch.bool)
 
 
 def _packed_positions(cu_seqlens: Tensor, tokens: int, first: int, device: torch.device) -> Tensor:

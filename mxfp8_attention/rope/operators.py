@@ -1,10 +1,11 @@
-"""MLA RoPE as PyTorch operators: what they return, and the choice of kernel.
+"""MLA RoPE as PyTorch operators: their results, their gradients, and the choice of kernel.
 
-Axes as in rope_eager: every tensor is [s, b, h, d]. `batch_first` says that memory holds b before
-s, so that what is allocated here is dense in the caller's own axis order. `positions` picks a row
-of the tables for each of the s tokens; without it token i takes row i.
+Every tensor is [s, b, h, d]. `batch_first` is True if b comes before s in memory, so that results
+are dense in the caller's own axis order. `positions` holds the table row of each of the s tokens;
+without it token i takes row i. RoPE is linear and each operator is the transpose of its partner:
+the gradient of one is the other, to any order.
 
-The operators are defined by schema and not with torch.library.custom_op, whose first call imports
+The operators are defined by schema, not with torch.library.custom_op, whose first call imports
 torch._dynamo (seconds) and whose every call costs several times as much.
 """
 
@@ -21,25 +22,27 @@ import torch
 from torch import Tensor
 from torch._ops import OpOverload
 
-from mxfp8_attention.rope import eager as rope_eager
+from mxfp8_attention.rope.layouts import from_sbhd, overlaps_itself, to_sbhd
+from mxfp8_attention.rope.tables import Rotation
 
 KERNELS = ("auto", "eager", "triton")
 
 # torch leaves its Library untyped.
 _LIBRARY = torch.library.Library("mxfp8_attention", "FRAGMENT")  # type: ignore[no-untyped-call]
+_Tables = tuple[Tensor, Tensor, Tensor | None]
 _SplitArguments = tuple[Tensor, Tensor, Tensor | None, bool, int, str]
 
 
 def resolve_kernel(kernel: str, device: torch.device) -> str:
-    """Return the kernel, 'eager' or 'triton', that runs for a tensor on `device`.
+    """Return the kernel, eager or triton, that runs for a tensor on `device`.
 
     Args:
         kernel: auto, eager or triton; auto is triton on a GPU and eager elsewhere.
-        device: where the tensor is.
+        device: Device of the tensor.
 
     Raises:
-        ValueError: there is no such kernel, or Triton is asked for where it cannot run.
-        ImportError: Triton is needed and not installed. A GPU never gets eager unasked.
+        ValueError: The kernel is unknown, or Triton cannot run on this device.
+        ImportError: Triton is needed and not installed. A GPU never falls back to eager.
     """
     if kernel not in KERNELS:
         raise ValueError(f"rope_kernel must be one of {', '.join(KERNELS)}, got {kernel}")
@@ -49,22 +52,20 @@ def resolve_kernel(kernel: str, device: torch.device) -> str:
         return kernel
     if find_spec("triton") is None:
         raise ImportError(
-            f"rope_kernel must be eager for a tensor on {device.type} without triton, "
-            "got triton; install triton or set rope_kernel=eager"
+            f"rope_kernel=triton on {device.type} needs triton, which is not installed; "
+            "install triton or set rope_kernel=eager"
         )
     if device.type != "cuda" and os.environ.get("TRITON_INTERPRET") != "1":
         raise ValueError(
             f"rope_kernel must be eager for a tensor on {device.type}, got triton; "
-            "set rope_kernel=eager (or TRITON_INTERPRET=1 to have the kernels interpreted)"
+            "set rope_kernel=eager (or TRITON_INTERPRET=1 to interpret the kernels)"
         )
     return kernel
 
 
 def _implementation(kernel: str, device: torch.device) -> ModuleType:
-    """Return the module that computes: both have the same functions."""
-    if resolve_kernel(kernel, device) == "triton":
-        return import_module("mxfp8_attention.rope.triton")
-    return rope_eager
+    """Return the module `eager` or `triton`, which have the same functions."""
+    return import_module(f"mxfp8_attention.rope.{resolve_kernel(kernel, device)}")
 
 
 def _dense(like: Tensor, heads: int, dim: int, batch_first: bool) -> Tensor:
@@ -73,91 +74,6 @@ def _dense(like: Tensor, heads: int, dim: int, batch_first: bool) -> Tensor:
     if batch_first:
         return like.new_empty((batch, seq_len, heads, dim)).transpose(0, 1)
     return like.new_empty((seq_len, batch, heads, dim))
-
-
-def _rope_q(
-    x: Tensor,
-    cos: Tensor,
-    sin: Tensor,
-    positions: Tensor | None,
-    batch_first: bool,
-    inverse: bool,
-    kernel: str,
-) -> Tensor:
-    """Rotate the last columns of each head, or rotate them back; the others are copied."""
-    out = _dense(x, x.shape[2], x.shape[3], batch_first)
-    _implementation(kernel, x.device).q_into(out, x, cos, sin, positions, inverse=inverse)
-    return out
-
-
-def _rope_q_(
-    x: Tensor, cos: Tensor, sin: Tensor, positions: Tensor | None, inverse: bool, kernel: str
-) -> None:
-    """As `rope_q`, in place: only the rotary columns are read and written."""
-    _implementation(kernel, x.device).q_into(x, x, cos, sin, positions, inverse=inverse)
-    torch.autograd.graph.increment_version(x)
-
-
-def _rope_k_fused(
-    k: Tensor, cos: Tensor, sin: Tensor, positions: Tensor | None, batch_first: bool, kernel: str
-) -> Tensor:
-    """Copy the nope columns; give every head the rotated rotary slice of head 0."""
-    out = _dense(k, k.shape[2], k.shape[3], batch_first)
-    _implementation(kernel, k.device).k_fused_into(out, k, cos, sin, positions)
-    return out
-
-
-def _rope_k_fused_backward(
-    grad: Tensor,
-    cos: Tensor,
-    sin: Tensor,
-    positions: Tensor | None,
-    batch_first: bool,
-    kernel: str,
-) -> Tensor:
-    """Apply the transpose of `rope_k_fused`."""
-    dk = _dense(grad, grad.shape[2], grad.shape[3], batch_first)
-    implementation = _implementation(kernel, grad.device)
-    implementation.k_fused_backward_into(dk, grad, cos, sin, positions)
-    return dk
-
-
-def _rope_kv_split(
-    kv: Tensor,
-    k_pe: Tensor,
-    cos: Tensor,
-    sin: Tensor,
-    positions: Tensor | None,
-    batch_first: bool,
-    nope_dim: int,
-    kernel: str,
-) -> tuple[Tensor, Tensor]:
-    """Part kv into k and v; append the rotated shared key to every head of k."""
-    k = _dense(kv, kv.shape[2], nope_dim + k_pe.shape[3], batch_first)
-    v = _dense(kv, kv.shape[2], kv.shape[3] - nope_dim, batch_first)
-    _implementation(kernel, kv.device).kv_split_into(k, v, kv, k_pe, cos, sin, positions)
-    return k, v
-
-
-def _rope_kv_split_backward(
-    grad_k: Tensor,
-    grad_v: Tensor,
-    cos: Tensor,
-    sin: Tensor,
-    positions: Tensor | None,
-    batch_first: bool,
-    nope_dim: int,
-    kernel: str,
-) -> tuple[Tensor, Tensor]:
-    """Apply the transpose of `rope_kv_split`."""
-    dkv = _dense(grad_k, grad_k.shape[2], nope_dim + grad_v.shape[3], batch_first)
-    dk_pe = _dense(grad_k, 1, grad_k.shape[3] - nope_dim, batch_first)
-    implementation = _implementation(kernel, grad_k.device)
-    implementation.kv_split_backward_into(dkv, dk_pe, grad_k, grad_v, cos, sin, positions)
-    return dkv, dk_pe
-
-
-# What torch.compile needs to know: shapes and strides of the results.
 
 
 def _same_shape(
@@ -171,7 +87,7 @@ def _same_shape(
     return _dense(x, x.shape[2], x.shape[3], batch_first)
 
 
-def _kv_split_shapes(
+def _kv_split_results(
     kv: Tensor, k_pe: Tensor, *arguments: *_SplitArguments
 ) -> tuple[Tensor, Tensor]:
     _cos, _sin, _positions, batch_first, nope_dim, _kernel = arguments
@@ -179,7 +95,7 @@ def _kv_split_shapes(
     return k, _dense(kv, kv.shape[2], kv.shape[3] - nope_dim, batch_first)
 
 
-def _kv_split_backward_shapes(
+def _kv_split_backward_results(
     grad_k: Tensor, grad_v: Tensor, *arguments: *_SplitArguments
 ) -> tuple[Tensor, Tensor]:
     _cos, _sin, _positions, batch_first, nope_dim, _kernel = arguments
@@ -187,17 +103,89 @@ def _kv_split_backward_shapes(
     return dkv, _dense(grad_k, 1, grad_k.shape[3] - nope_dim, batch_first)
 
 
+def _rope_q(
+    x: Tensor,
+    cos: Tensor,
+    sin: Tensor,
+    positions: Tensor | None,
+    batch_first: bool,
+    inverse: bool,
+    kernel: str,
+) -> Tensor:
+    """Rotate the last columns of each head, or rotate them back; the others are copied."""
+    out = _same_shape(x, cos, sin, positions, batch_first)
+    rotation = Rotation(cos, sin, positions)
+    _implementation(kernel, x.device).q_into(out, x, rotation, inverse=inverse)
+    return out
+
+
+def _rope_q_(
+    x: Tensor, cos: Tensor, sin: Tensor, positions: Tensor | None, inverse: bool, kernel: str
+) -> None:
+    """Rotate in place: only the rotary columns are read and written."""
+    rotation = Rotation(cos, sin, positions)
+    _implementation(kernel, x.device).q_into(x, x, rotation, inverse=inverse)
+    torch.autograd.graph.increment_version(x)
+
+
+def _rope_k_fused(
+    k: Tensor, cos: Tensor, sin: Tensor, positions: Tensor | None, batch_first: bool, kernel: str
+) -> Tensor:
+    """Copy the nope columns; give every head the rotated rotary slice of head 0."""
+    out = _same_shape(k, cos, sin, positions, batch_first)
+    _implementation(kernel, k.device).k_fused_into(out, k, Rotation(cos, sin, positions))
+    return out
+
+
+def _rope_k_fused_backward(
+    grad: Tensor,
+    cos: Tensor,
+    sin: Tensor,
+    positions: Tensor | None,
+    batch_first: bool,
+    kernel: str,
+) -> Tensor:
+    """Apply the transpose of `rope_k_fused`."""
+    dk = _same_shape(grad, cos, sin, positions, batch_first)
+    rotation = Rotation(cos, sin, positions)
+    _implementation(kernel, grad.device).k_fused_backward_into(dk, grad, rotation)
+    return dk
+
+
+def _rope_kv_split(
+    kv: Tensor, k_pe: Tensor, *arguments: *_SplitArguments
+) -> tuple[Tensor, Tensor]:
+    """Split kv into k and v; append the rotated shared key to every head of k."""
+    k, v = _kv_split_results(kv, k_pe, *arguments)
+    cos, sin, positions, *_, kernel = arguments
+    rotation = Rotation(cos, sin, positions)
+    _implementation(kernel, kv.device).kv_split_into(k, v, kv, k_pe, rotation)
+    return k, v
+
+
+def _rope_kv_split_backward(
+    grad_k: Tensor, grad_v: Tensor, *arguments: *_SplitArguments
+) -> tuple[Tensor, Tensor]:
+    """Apply the transpose of `rope_kv_split`."""
+    dkv, dk_pe = _kv_split_backward_results(grad_k, grad_v, *arguments)
+    cos, sin, positions, *_, kernel = arguments
+    rotation = Rotation(cos, sin, positions)
+    implementation = _implementation(kernel, grad_k.device)
+    implementation.kv_split_backward_into(dkv, dk_pe, grad_k, grad_v, rotation)
+    return dkv, dk_pe
+
+
 def _define(
-    signature: str, compute: Callable[..., object], shapes: Callable[..., object]
-) -> torch._ops.OpOverload:
-    """Make an operator: its schema, what it computes, and the shapes of its results."""
+    signature: str, compute: Callable[..., object], results: Callable[..., object]
+) -> OpOverload:
+    """Define an operator: its schema, its computation, and its results for torch.compile."""
     name = signature.partition("(")[0]
     signature = signature.replace("TABLES", "Tensor cos, Tensor sin, Tensor? positions")
     tags = (torch.Tag.pt2_compliant_tag,)
     _LIBRARY.define(signature, tags=tags)  # type: ignore[no-untyped-call]  # untyped in torch
     _LIBRARY.impl(name, compute, "CompositeExplicitAutograd")  # type: ignore[no-untyped-call]  # so
-    torch.library.register_fake(f"{_LIBRARY.ns}::{name}", shapes, lib=_LIBRARY)
-    overload: torch._ops.OpOverload = getattr(torch.ops.mxfp8_attention, name).default
+    torch.library.register_fake(f"{_LIBRARY.ns}::{name}", results, lib=_LIBRARY)
+    overload: OpOverload = getattr(torch.ops.mxfp8_attention, name).default
     return overload
 
 
@@ -223,35 +211,21 @@ rope_kv_split = _define(
     "rope_kv_split(Tensor kv, Tensor k_pe, TABLES, bool batch_first, int nope_dim, str kernel)"
     " -> (Tensor, Tensor)",
     _rope_kv_split,
-    _kv_split_shapes,
+    _kv_split_results,
 )
 rope_kv_split_backward = _define(
     "rope_kv_split_backward(Tensor grad_k, Tensor grad_v, TABLES, bool batch_first, int nope_dim,"
     " str kernel) -> (Tensor, Tensor)",
     _rope_kv_split_backward,
-    _kv_split_backward_shapes,
+    _kv_split_backward_results,
 )
 
 
-_Tables = tuple[Tensor, Tensor, Tensor | None]
-
-
 class _Context(Protocol):
-    """What is used of autograd's context."""
+    """The part of autograd's context that is used."""
 
     saved_tensors: _Tables
     options: tuple[bool | int | str, ...]
-
-    def save_for_backward(self, *tensors: Tensor | None) -> None: ...
-
-
-class _InPlaceContext(Protocol):
-    """The same for rotation in place."""
-
-    saved_tensors: _Tables
-    qkv_format: str
-    inplace_grad: bool
-    kernel: str
 
     def save_for_backward(self, *tensors: Tensor | None) -> None: ...
     def mark_dirty(self, *tensors: Tensor) -> None: ...
@@ -260,7 +234,7 @@ class _InPlaceContext(Protocol):
 def _register_transpose(
     operator: OpOverload, transpose: Callable[..., Tensor | tuple[Tensor, Tensor]], data: int
 ) -> None:
-    """Let `transpose` be the gradient of `operator`, whose first `data` arguments carry one."""
+    """Make `transpose` the gradient of `operator`, whose first `data` arguments have one."""
 
     def setup_context(ctx: _Context, inputs: tuple[object, ...], output: object) -> None:
         ctx.save_for_backward(*cast("_Tables", inputs[data : data + 3]))
@@ -295,79 +269,47 @@ _register_transpose(rope_kv_split_backward, rope_kv_split, data=2)
 
 
 def rotate_in_place(
-    q: Tensor,
-    cos: Tensor,
-    sin: Tensor,
-    positions: Tensor | None,
-    qkv_format: str,
-    inplace_grad: bool,
-    kernel: str,
+    q: Tensor, rotation: Rotation, qkv_format: str, inplace_grad: bool, kernel: str
 ) -> Tensor:
-    """Rotate q's rotary columns where they lie and return q; autograd is told.
+    """Rotate q's rotary columns in place and return q; autograd tracks the change.
 
-    With `inplace_grad` backward rotates the incoming gradient where it lies too, unless its
-    elements share memory (the expanded gradient of a sum).
+    With `inplace_grad` backward rotates the incoming gradient in place too, unless its elements
+    share memory (the expanded gradient of a sum).
     """
     rotated = _RotateInPlace.apply(  # type: ignore[no-untyped-call]  # torch leaves it untyped
-        q, cos, sin, positions, qkv_format, inplace_grad, kernel
+        q, rotation.cos, rotation.sin, rotation.positions, qkv_format, inplace_grad, kernel
     )
     return cast("Tensor", rotated)
 
 
 class _RotateInPlace(torch.autograd.Function):
-    """The mutating operator with a gradient, which an operator cannot carry by itself."""
+    """The mutating operator with a gradient, which an operator cannot have by itself."""
 
     @staticmethod
     def forward(
-        ctx: _InPlaceContext,
+        ctx: _Context,
         q: Tensor,
         cos: Tensor,
         sin: Tensor,
         positions: Tensor | None,
-        qkv_format: str,
-        inplace_grad: bool,
-        kernel: str,
+        *options: bool | str,
     ) -> Tensor:
-        rope_q_(canonical(q, qkv_format), cos, sin, positions, False, kernel)
+        qkv_format, _, kernel = options
+        rope_q_(to_sbhd(q, str(qkv_format)), cos, sin, positions, False, kernel)
         ctx.mark_dirty(q)
         ctx.save_for_backward(cos, sin, positions)
-        ctx.qkv_format, ctx.inplace_grad, ctx.kernel = qkv_format, inplace_grad, kernel
+        ctx.options = options
         return q
 
     @staticmethod
-    def backward(ctx: _InPlaceContext, *grads: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: _Context, *grads: Tensor) -> tuple[Tensor | None, ...]:
         (grad,) = grads
-        cos, sin, positions = ctx.saved_tensors
-        grad_SBHD = canonical(grad, ctx.qkv_format)
-        if ctx.inplace_grad and not overlaps_itself(grad):
-            rope_q_(grad_SBHD, cos, sin, positions, True, ctx.kernel)
-            return grad, None, None, None, None, None, None
-        dq_SBHD = rope_q(
-            grad_SBHD, cos, sin, positions, ctx.qkv_format == "bshd", True, ctx.kernel
-        )
-        return restored(dq_SBHD, ctx.qkv_format), None, None, None, None, None, None
-
-
-def canonical(x: Tensor, qkv_format: str) -> Tensor:
-    """View a tensor of the given format as [s, b, h, d]."""
-    if qkv_format == "bshd":
-        return x.transpose(0, 1)
-    return x.unsqueeze(1) if qkv_format == "thd" else x
-
-
-def restored(x_SBHD: Tensor, qkv_format: str) -> Tensor:
-    """View [s, b, h, d] in the given format again."""
-    if qkv_format == "bshd":
-        return x_SBHD.transpose(0, 1)
-    return x_SBHD.squeeze(1) if qkv_format == "thd" else x_SBHD
-
-
-def overlaps_itself(x: Tensor) -> bool:
-    """Say whether two elements may share memory, as in the expanded gradient of a sum."""
-    extent = 1  # of the axes so far, from their first element to behind their last
-    for stride, size in sorted(zip(x.stride(), x.shape, strict=True)):
-        if size > 1:
-            if stride < extent:
-                return True
-            extent += stride * (size - 1)
-    return False
+        tables = ctx.saved_tensors
+        qkv_format, inplace_grad, kernel = ctx.options
+        qkv_format = str(qkv_format)
+        grad_SBHD = to_sbhd(grad, qkv_format)
+        if inplace_grad and not overlaps_itself(grad):
+            rope_q_(grad_SBHD, *tables, True, kernel)
+            return grad, *[None] * 6
+        dq_SBHD = rope_q(grad_SBHD, *tables, qkv_format == "bshd", True, kernel)
+        return from_sbhd(dq_SBHD, qkv_format), *[None] * 6

@@ -1,9 +1,10 @@
-"""Tables of RoPE, plain and YaRN, and the softmax scale that goes with them."""
+"""Tables of RoPE, plain and YaRN, and the softmax scale that belongs to them."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -11,15 +12,15 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class YarnParameters:
-    """How YaRN stretches the context; the defaults are DeepSeek-V3's.
+    """Parameters of YaRN, which stretches the context; the defaults are DeepSeek-V3's.
 
     Attributes:
-        factor: how many times longer the context becomes.
-        original_seq_len: tokens of the context that the model was first trained on.
-        beta_fast: a frequency that turns more often than this in the original context is kept.
-        beta_slow: one that turns less often than this is divided by `factor`.
-        mscale: weight of the length correction in the tables.
-        mscale_all_dim: weight of the length correction in the softmax scale.
+        factor: Factor by which the context grows.
+        original_seq_len: Context in tokens that the model was first trained on.
+        beta_fast: Frequencies with more turns than this in the original context are kept.
+        beta_slow: Frequencies with fewer turns than this are divided by `factor`.
+        mscale: Weight of the length correction in the tables.
+        mscale_all_dim: Weight of the length correction in the softmax scale.
 
     Source: Peng et al., YaRN (arXiv 2309.00071), sections 3.2 and 3.4; DeepSeek-V3's config.json.
     """
@@ -32,22 +33,22 @@ class YarnParameters:
     mscale_all_dim: float = 1.0
 
     def length_correction(self, weight: float) -> float:
-        """Return 0.1 weight ln(factor) + 1, or 1 where the context is not stretched."""
+        """Return 0.1 weight ln(factor) + 1, or 1 if the context is not stretched."""
         return 1.0 if self.factor <= 1.0 else 0.1 * weight * math.log(self.factor) + 1.0
 
     @property
     def table_factor(self) -> float:
-        """What cosines and sines are multiplied with; 1 for DeepSeek-V3."""
+        """Factor on cosines and sines; 1 for DeepSeek-V3."""
         return self.length_correction(self.mscale) / self.length_correction(self.mscale_all_dim)
 
 
 @dataclass(frozen=True)
 class RopeTables:
-    """Cosines and sines for each position.
+    """Cosines and sines of each position.
 
     Attributes:
-        cos: fp32 [positions, rope_dim], its two halves equal.
-        sin: fp32 [positions, rope_dim], its two halves equal.
+        cos: fp32 [positions, rope_dim], with two equal halves.
+        sin: fp32 [positions, rope_dim], with two equal halves.
     """
 
     cos: Tensor
@@ -55,11 +56,46 @@ class RopeTables:
 
     @property
     def dim(self) -> int:
-        """Width of the rotary slice that these tables rotate."""
+        """Width of the rotary slice."""
         return self.cos.shape[-1]
 
     def __len__(self) -> int:
         return self.cos.shape[0]
+
+
+class Rotation(NamedTuple):
+    """Checked tables, and the row of each token.
+
+    Attributes:
+        cos: fp32 [positions, rope_dim].
+        sin: fp32 [positions, rope_dim].
+        positions: int64 [s], or None if token i takes row i.
+    """
+
+    cos: Tensor
+    sin: Tensor
+    positions: Tensor | None
+
+    @property
+    def dim(self) -> int:
+        """Width of the rotary slice."""
+        return self.cos.shape[-1]
+
+    def rows(self, seq_len: int) -> tuple[Tensor, Tensor]:
+        """Return cosines and sines of each token, [s, rope_dim].
+
+        A position outside the tables gives NaN and no error: reading positions on a GPU to check
+        them would stall it.
+        """
+        if self.positions is None:
+            return self.cos[:seq_len], self.sin[:seq_len]
+        last = len(self.cos) - 1
+        inside = ((self.positions >= 0) & (self.positions <= last))[:, None]
+        index = self.positions.clamp(0, last)
+        return (
+            torch.where(inside, self.cos[index], torch.nan),
+            torch.where(inside, self.sin[index], torch.nan),
+        )
 
 
 def rope_tables(
@@ -70,27 +106,26 @@ def rope_tables(
     yarn: YarnParameters | None = None,
     device: torch.device | str | None = None,
 ) -> RopeTables:
-    """Compute the tables; angles in FP64, rounded once to FP32.
+    """Compute the tables; angles are FP64, rounded once to FP32.
 
     Args:
-        positions: how many positions, counted from 0, or the positions themselves, [positions],
-            of any integer dtype (see `context_parallel_positions`).
-        dim: width of the rotary slice, even.
-        base: frequency i is base^(-2 i / dim).
-        yarn: stretch the frequencies; plain RoPE without it.
-        device: where the tables shall be; by default where `positions` is, or the CPU.
+        positions: Number of positions from 0, or the positions themselves: integers, [positions]
+            (see `context_parallel_positions`).
+        dim: Width of the rotary slice, even.
+        base: Frequency i is base^(-2 i / dim).
+        yarn: Stretches the frequencies; None is plain RoPE.
+        device: Device of the tables; by default that of `positions`, or the CPU.
 
     Returns:
         The tables, one row for each position.
 
     Raises:
-        ValueError: `dim` is odd or not positive, or `positions` are no integers with one axis.
+        ValueError: `dim` is odd or not positive, or `positions` are not integers with one axis.
     """
     if dim <= 0 or dim % 2:
         raise ValueError(f"dim must be a positive even number, got {dim}")
     if isinstance(positions, Tensor):
-        no_integers = positions.is_floating_point() or positions.dtype == torch.bool
-        if positions.dim() != 1 or no_integers:
+        if positions.dim() != 1 or not holds_integers(positions):
             raise ValueError(
                 "positions must be integers with one axis, "
                 f"got {positions.dtype} of shape {tuple(positions.shape)}"
@@ -109,11 +144,11 @@ def rope_tables(
 
 
 def softmax_scale(head_dim_qk: int, yarn: YarnParameters | None = None) -> float:
-    """Return what attention multiplies Q K^T with.
+    """Return the factor of attention on Q K^T.
 
     Args:
-        head_dim_qk: width of a query head, nope and rope together.
-        yarn: the stretch that the tables were made with.
+        head_dim_qk: Width of a query head, nope and rope together.
+        yarn: The parameters that the tables were made with.
 
     Returns:
         head_dim_qk^-0.5, times the squared length correction of YaRN.
@@ -133,16 +168,16 @@ def context_parallel_positions(
     every rank has the same work under a causal mask.
 
     Args:
-        seq_len: tokens of the whole sequence.
-        cp_size: ranks that share it.
-        cp_rank: this rank.
-        device: where the result shall be.
+        seq_len: Tokens of the whole sequence.
+        cp_size: Number of ranks.
+        cp_rank: This rank.
+        device: Device of the result.
 
     Returns:
         int64 [seq_len / cp_size].
 
     Raises:
-        ValueError: the sequence does not divide into 2 cp_size chunks, or there is no such rank.
+        ValueError: The sequence does not divide into 2 cp_size chunks, or the rank does not exist.
     """
     if cp_size < 1:
         raise ValueError(f"cp_size must be at least 1, got {cp_size}")
@@ -152,6 +187,11 @@ def context_parallel_positions(
         raise ValueError(f"cp_rank must be from 0 to {cp_size - 1}, got {cp_rank}")
     chunks = torch.arange(seq_len, device=device).view(2 * cp_size, -1)
     return torch.cat((chunks[cp_rank], chunks[2 * cp_size - 1 - cp_rank]))
+
+
+def holds_integers(x: Tensor) -> bool:
+    """Return True for any integer dtype; bool is none."""
+    return not (x.is_floating_point() or x.is_complex() or x.dtype == torch.bool)
 
 
 def _frequencies(dim: int, base: float, yarn: YarnParameters | None) -> Tensor:

@@ -20,7 +20,7 @@ import triton.language as tl
 
 @triton.jit
 def sequence_and_batch(token, seq_len, batch, BATCH_FIRST: tl.constexpr):
-    """Part a token's number in memory order into its two indices."""
+    """Split a token's number in memory order into its two indices."""
     if BATCH_FIRST:
         return token % seq_len, token // seq_len
     return token // batch, token % batch
@@ -50,7 +50,7 @@ def cos_and_sin(
 
 @triton.jit
 def widened(x, WIDE: tl.constexpr):
-    """Convert to the type that is computed in."""
+    """Convert to the type to compute in."""
     return x.to(tl.float64 if WIDE else tl.float32)
 
 
@@ -98,8 +98,8 @@ def rotate_heads(
 ):
     """Rotate (or rotate back) the last R columns of BLOCK_H heads of one token; copy the others.
 
-    In place x and out are one tensor, and the first N columns are not touched. PAIRS is how many
-    pairs an access of 16 bytes holds.
+    In place x and out are one tensor, and the first N columns are not touched. PAIRS is the number
+    of pairs that an access of 16 bytes holds.
     """
     HEAD_BLOCKS: tl.constexpr = (H + BLOCK_H - 1) // BLOCK_H
     token = (tl.program_id(0) // HEAD_BLOCKS).to(tl.int64)
@@ -111,7 +111,7 @@ def rotate_heads(
 
     columns_N = tl.arange(0, BLOCK_N)
     columns_R = tl.arange(0, BLOCK_R)
-    # A thread that holds PAIRS pairs moves their halves as they are; twice as wide an access would
+    # A thread that holds PAIRS pairs moves their halves as they are; an access twice as wide would
     # send every half through shared memory first.
     halves = tl.max_contiguous(tl.arange(0, BLOCK_R // 2), PAIRS)
     mask_N = within(heads, columns_N, H, N)
@@ -135,7 +135,7 @@ def rotate_heads(
     cos, sin = cos[None, :], sin[None, :]
 
     if IN_PLACE:
-        # A warp may store what another has still to load: wait until all have loaded.
+        # A warp may overwrite what another has not loaded yet: wait until all have loaded.
         tl.debug_barrier()
     elif N > 0:
         nope_ptr = out_ptr + offsets(heads, columns_N, out_stride_h, out_stride_d)
@@ -270,7 +270,7 @@ def gather_key_gradient(
     """Undo `share_key` for all heads of one token: dkv, and the key's gradient summed over heads.
 
     Without values (V = 0) dkv is the gradient of a fused k: its rotary columns are set to zero in
-    every head but the first, where dkey_ptr points.
+    every head but the first, which dkey_ptr points to.
     """
     HEAD: tl.constexpr = N + V if V > 0 else N + R
     token = tl.program_id(0).to(tl.int64)
@@ -285,7 +285,7 @@ def gather_key_gradient(
     columns_V = tl.arange(0, BLOCK_V)
     columns_R = tl.arange(0, BLOCK_R)
     halves = tl.arange(0, BLOCK_R // 2)
-    # Asked for before the loop: with few heads, waiting for it afterwards would show.
+    # Loaded before the loop: with few heads, waiting for it afterwards would be measurable.
     cos, sin = cos_and_sin(
         cos_ptr, sin_ptr, positions_ptr, table_rows, sequence, R, BLOCK_R // 2, WIDE
     )

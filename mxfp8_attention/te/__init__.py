@@ -1,1 +1,1 @@
-"""Transformer Engine."""
+"""The layer through Transformer Engine, which is imported only when a path is built."""

@@ -1,11 +1,11 @@
 """The layer through Transformer Engine's own modules, with our RoPE between them.
 
     fused: te.Linear -> split, MLA RoPE -> te.DotProductAttention -> te.Linear
-    split: te.LayerNormLinear for q and for kv, then the same; what the library's own MXFP8
-           attention test runs
+    split: te.LayerNormLinear for q and for kv, then the same; the layer of the library's own MXFP8
+           attention test
 
-One autocast around all of it. Nothing of Transformer Engine is imported until a path is built:
-it needs a CUDA GPU to be imported. Axes: S tokens, B batch, C hidden, H heads, D width.
+One autocast around all of it. Transformer Engine is imported when a path is built: importing it
+needs a CUDA GPU. Axes: S tokens, B batch, C hidden, H heads, D width.
 """
 
 from __future__ import annotations
@@ -25,22 +25,18 @@ from mxfp8_attention.case import Case, weight_shapes
 from mxfp8_attention.layer import NORM_EPS, AttentionPath
 from mxfp8_attention.te.recipes import transformer_engine_recipe
 
-# With delayed scaling the first steps quantize with scales of an empty history.
+# With delayed scaling the first steps use scales from an empty history.
 _SETTLING_STEPS = 3
 
 
 class TransformerEnginePath(AttentionPath):
-    """One arm through Transformer Engine.
-
-    Args:
-        recipe: The quantization; bf16 runs without an autocast.
-        case: What to run on; on a CUDA device.
+    """One arm through Transformer Engine, on a CUDA device; bf16 runs without an autocast.
 
     Attributes:
         layers: The modules with weights, by name: qkv, or q and kv, and out.
         attention_module: The attention module.
-        settling_steps: Steps before the first one that is worth validating.
-        quantized_attention: Whether attention was asked to run in FP8.
+        settling_steps: Steps to run before the one that is validated.
+        quantized_attention: True if attention is to run in FP8.
     """
 
     def __init__(self, recipe: Recipe, case: Case) -> None:
@@ -71,43 +67,40 @@ class TransformerEnginePath(AttentionPath):
                 parameter.copy_(case.weights[name])
 
     def parameters(self) -> dict[str, Tensor]:
-        """The modules' own parameters by the names of `Case.weights`."""
+        """Return the modules' own parameters by the names of `Case.weights`."""
         return dict(self._parameters)
 
     def context(self) -> AbstractContextManager[object]:
-        """One autocast around projection, attention and output."""
+        """Return one autocast around projection, attention and output."""
         context: AbstractContextManager[object] = self._autocast(
             enabled=self._recipe is not None, recipe=self._recipe
         )
         return context
 
     def project(self, x_SBC: Tensor) -> tuple[Tensor, ...]:
-        """Fused: (qkv,); split: (q, kv); in high precision whatever the module returned."""
+        """Return (qkv,) or (q, kv) in high precision, whatever the module returned."""
         fused = self.case.shape.projection is Projection.fused
         names = ("qkv",) if fused else ("q", "kv")
         return tuple(dequantized(self._run(name, x_SBC)) for name in names)
 
     def attend(self, q_SBHD: Tensor, k_SBHD: Tensor, v_SBHD: Tensor) -> Tensor:
-        """Attention, in the kernel that the library chooses."""
+        """Run attention in the kernel that the library selects."""
         attention: Tensor = self.attention_module(q_SBHD, k_SBHD, v_SBHD)
         return attention
 
     def output(self, attention_SBD: Tensor) -> Tensor:
-        """The last linear layer."""
+        """Apply the last linear layer."""
         return self._run("out", attention_SBD)
 
     def weight_cache_is_reused(self) -> bool | None:
-        """Whether quantized weights are really taken from the cache.
+        """Return True if quantized weights are taken from the cache, None without a cache.
 
-        The high-precision weights are emptied for one forward pass: only a run that quantizes
-        them anew can notice. To be asked after the settling steps.
-
-        Returns:
-            None where no cache was asked for.
+        The high-precision weights are zeroed for one forward pass: only a pass that quantizes them
+        again changes its result. Call it after the settling steps.
         """
         if not self._cached or self._recipe is None:
             return None
-        # With gradients, as a timed step runs: without them the library caches another layout.
+        # With gradients, as in a timed step: without them the library caches another layout.
         before = self.fprop().detach()
         kept = {name: layer.weight.detach().clone() for name, layer in self.layers.items()}
         try:
@@ -119,15 +112,15 @@ class TransformerEnginePath(AttentionPath):
             with torch.no_grad():
                 for name, layer in self.layers.items():
                     layer.weight.copy_(kept[name])
-        # Not bit for bit: delayed scaling may have moved an activation's scale meanwhile.
+        # Not bit for bit: delayed scaling may have changed an activation's scale.
         difference = (after.float() - before.float()).norm() / before.float().norm()
         return bool(difference < 0.05)
 
     def _run(self, name: str, x: Tensor) -> Tensor:
         first: bool | None = None
         if self._cached:
-            # While delayed scaling settles, weights too have the scale of an empty history: what
-            # is kept is quantized by the last of these steps.
+            # While delayed scaling settles, the weights' scales come from an empty history
+            # too: the last of these steps fills the cache.
             first = self._runs[name] <= self.settling_steps
             self._runs[name] += 1
         result: Tensor = self.layers[name](x, is_first_microbatch=first)
@@ -135,14 +128,10 @@ class TransformerEnginePath(AttentionPath):
 
 
 def dequantized(tensor: Tensor) -> Tensor:
-    """A projection's output in high precision, ready to be split.
+    """Return a projection's output in high precision, so that it can be split into heads.
 
-    Args:
-        tensor: A plain tensor, or one of Transformer Engine's quantized ones, whose blocks and
-            scales no slice along the heads would respect.
-
-    Returns:
-        A plain tensor of the same shape; the same one if it was plain.
+    The blocks and scales of Transformer Engine's quantized tensors cross heads. A plain tensor is
+    returned as it is.
     """
     if type(tensor) in (Tensor, Parameter):
         return tensor

@@ -1,4 +1,4 @@
-"""Our recipes as Transformer Engine's recipe objects."""
+"""Recipes of this tool as Transformer Engine's recipe objects."""
 
 from __future__ import annotations
 
@@ -9,18 +9,12 @@ from conf.schema import Fp8BlockRecipe, Fp8CurrentRecipe, Fp8DelayedRecipe, MxFp
 
 
 def transformer_engine_recipe(recipe: Recipe) -> Any:  # noqa: ANN401 - the library's own type
-    """Builds what `transformer_engine.pytorch.autocast` takes.
+    """Return the recipe for `transformer_engine.pytorch.autocast`, None for BF16.
 
-    A new object each time: `NVTE_DPA_FP8_RECIPE=F16` makes the library change the one it gets.
-
-    Args:
-        recipe: Ours.
-
-    Returns:
-        A recipe of `transformer_engine.common.recipe`, None for BF16.
+    A new object each time: the library modifies it under `NVTE_DPA_FP8_RECIPE=F16`.
 
     Raises:
-        ValueError: The library has no such combination of fields.
+        ValueError: The library does not support this combination of fields.
     """
     from transformer_engine.common import recipe as library
 

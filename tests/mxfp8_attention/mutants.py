@@ -20,7 +20,7 @@ from mxfp8_attention.emulation.attention_numerics import BF16_NUMERICS
 from mxfp8_attention.emulation.layer import EmulatedPath
 from mxfp8_attention.emulation.linear import EmulatedLinear, linear_numerics
 from mxfp8_attention.emulation.mxfp8 import Fp8Format, fake_quantize, quantize
-from mxfp8_attention.rope.mla import RopeTables, rope_tables
+from mxfp8_attention.rope import RopeTables, rope_tables
 
 RECIPE = MxFp8Recipe()
 HEAD = 1

@@ -26,7 +26,7 @@ from jobs.node.benchmark import take_samples
 from jobs.node.clock import CudaClock, timing_event
 from jobs.record import DIRECTIONS
 from mxfp8_attention.case import make_case
-from mxfp8_attention.rope.mla import mla_rope_kv, mla_rope_q
+from mxfp8_attention.rope import mla_rope_kv, mla_rope_q
 from mxfp8_attention.te.layer import TransformerEnginePath
 
 ALLOWED_DIFFERENCE = 0.02

@@ -17,16 +17,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from mxfp8_attention.rope import eager as rope_eager
-from mxfp8_attention.rope import operators as rope_ops
-from mxfp8_attention.rope import triton as rope_triton
-from mxfp8_attention.rope.mla import (
+from mxfp8_attention.rope import (
     context_parallel_positions,
     mla_rope_k,
     mla_rope_kv,
     mla_rope_q,
     rope_tables,
 )
+from mxfp8_attention.rope import eager as rope_eager
+from mxfp8_attention.rope import operators as rope_ops
+from mxfp8_attention.rope import triton as rope_triton
+from mxfp8_attention.rope.tables import Rotation
 from mxfp8_attention.rope.triton import Tile
 
 SENTINEL = 77.0
@@ -161,21 +162,20 @@ def any_tile_gives_the_same(device: str) -> None:
     shape = Shape(2, 2, 5, 10, 6, 12)
     random = partial(_random, shape, torch.Generator().manual_seed(5), device)
     tables = rope_tables(2, 6, device=device)
+    rotation = Rotation(tables.cos, tables.sin, None)
     x, kv, k_pe = random(5, 16), random(5, 22), random(1, 6)
     want_q, want_k, want_v = torch.empty_like(x), torch.empty_like(x), random(5, 12)
-    rope_eager.q_into(want_q, x, tables.cos, tables.sin, None, inverse=False)
-    rope_eager.kv_split_into(want_k, want_v, kv, k_pe, tables.cos, tables.sin, None)
+    rope_eager.q_into(want_q, x, rotation, inverse=False)
+    rope_eager.kv_split_into(want_k, want_v, kv, k_pe, rotation)
     for heads in (1, 2, 4, 8):
         tile = Tile(heads, 1)
         q, k, v = torch.empty_like(x), torch.empty_like(x), torch.empty_like(want_v)
-        rope_triton.q_into(q, x, tables.cos, tables.sin, None, inverse=False, tile=tile)
-        rope_triton.kv_split_into(k, v, kv, k_pe, tables.cos, tables.sin, None, tile=tile)
+        rope_triton.q_into(q, x, rotation, inverse=False, tile=tile)
+        rope_triton.kv_split_into(k, v, kv, k_pe, rotation, tile=tile)
         for got, want in ((q, want_q), (k, want_k), (v, want_v)):
             _assert_same(got, want, f"{tile}")
         dkv, dk_pe = torch.empty_like(kv), torch.empty_like(k_pe)
-        rope_triton.kv_split_backward_into(
-            dkv, dk_pe, x, want_v, tables.cos, tables.sin, None, tile=tile
-        )
+        rope_triton.kv_split_backward_into(dkv, dk_pe, x, want_v, rotation, tile=tile)
         expected = rope_eager.rotate_back(x[..., 10:].sum(2, keepdim=True), tables.cos, tables.sin)
         _assert_same_sum(dk_pe, expected, 5, f"{tile}")
 
@@ -258,11 +258,11 @@ def _check_memory(shape: Shape, order: list[int], gap: int, backward: bool, devi
             copy.as_strided(x.shape, x.stride(), x.storage_offset())
             for copy, x in zip(copies, (q, q_out, *inputs, *outputs, fused_out), strict=True)
         ]
-        cos, sin = tables.cos.to(device), tables.sin.to(device)
-        module.q_into(views[1], views[0], cos, sin, None, inverse=backward)
-        getattr(module, names[0])(*views[4:6], *views[2:4], cos, sin, None)
-        getattr(module, names[1])(views[6], views[0], cos, sin, None)
-        module.q_into(views[0], views[0], cos, sin, None, inverse=backward)
+        rotation = Rotation(tables.cos.to(device), tables.sin.to(device), None)
+        module.q_into(views[1], views[0], rotation, inverse=backward)
+        getattr(module, names[0])(*views[4:6], *views[2:4], rotation)
+        getattr(module, names[1])(views[6], views[0], rotation)
+        module.q_into(views[0], views[0], rotation, inverse=backward)
         after.append(copies)
     for i, (got, want) in enumerate(zip(*after, strict=True)):
         summed = backward and i in (5, 6)

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.autograd import gradcheck, gradgradcheck
 
-from mxfp8_attention.rope.mla import mla_rope_k, mla_rope_kv, mla_rope_q, rope_tables
+from mxfp8_attention.rope import mla_rope_k, mla_rope_kv, mla_rope_q, rope_tables
 
 TABLES = rope_tables(5, 6)
 

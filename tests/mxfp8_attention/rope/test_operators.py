@@ -10,8 +10,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from mxfp8_attention.rope import mla_rope_k, mla_rope_kv, mla_rope_q, rope_tables
 from mxfp8_attention.rope import operators as rope_ops
-from mxfp8_attention.rope.mla import mla_rope_k, mla_rope_kv, mla_rope_q, rope_tables
 from mxfp8_attention.rope.operators import resolve_kernel
 
 TABLES = rope_tables(5, 6)
@@ -100,7 +100,7 @@ def test_a_first_call_imports_neither_the_compiler_nor_triton() -> None:
     # torch._dynamo takes seconds: a first training step must not wait for it.
     script = (
         "import sys, torch\n"
-        "from mxfp8_attention.rope.mla import mla_rope_q, rope_tables\n"
+        "from mxfp8_attention.rope import mla_rope_q, rope_tables\n"
         "q = torch.zeros(5, 2, 3, 10, requires_grad=True)\n"
         "out = mla_rope_q(q, rope_tables(5, 6), rope_dim=6)\n"
         "torch.autograd.grad(out.sum(), q)\n"

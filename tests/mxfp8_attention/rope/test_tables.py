@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from mxfp8_attention.rope.mla import (
+from mxfp8_attention.rope import (
     YarnParameters,
     context_parallel_positions,
     rope_tables,

@@ -15,9 +15,10 @@ from unittest import mock
 import torch
 from torch import Tensor
 
+from mxfp8_attention.rope import rope_tables
 from mxfp8_attention.rope import triton as rope_triton
 from mxfp8_attention.rope import triton_kernels as kernels
-from mxfp8_attention.rope.tables import rope_tables
+from mxfp8_attention.rope.tables import Rotation
 
 KERNELS = (
     (kernels, "rotate_heads"),
@@ -63,13 +64,13 @@ def launches_of(widths: tuple[int, int, int], dtype: torch.dtype) -> list[Launch
             stack.enter_context(mock.patch.object(module, name, launches))
             found.append(launches)
         for rows, inverse in product((None, torch.zeros(4, dtype=torch.int64)), (False, True)):
-            at: tuple[Tensor, Tensor, Tensor | None] = (tables.cos, tables.sin, rows)
+            rotation = Rotation(tables.cos, tables.sin, rows)
             for out in (random, torch.zeros_like(random)):
-                rope_triton.q_into(out, random, *at, inverse=inverse)
-            rope_triton.k_fused_into(torch.zeros_like(random), random, *at)
-            rope_triton.k_fused_backward_into(torch.zeros_like(random), random, *at)
-            rope_triton.kv_split_into(random, v, kv, key, *at)
-            rope_triton.kv_split_backward_into(kv, key, random, v, *at)
+                rope_triton.q_into(out, random, rotation, inverse=inverse)
+            rope_triton.k_fused_into(torch.zeros_like(random), random, rotation)
+            rope_triton.k_fused_backward_into(torch.zeros_like(random), random, rotation)
+            rope_triton.kv_split_into(random, v, kv, key, rotation)
+            rope_triton.kv_split_backward_into(kv, key, random, v, rotation)
     return found
 
 

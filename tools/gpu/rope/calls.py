@@ -14,7 +14,7 @@ from typing import cast
 
 import torch
 
-from mxfp8_attention.rope.mla import mla_rope_kv, mla_rope_q, rope_tables
+from mxfp8_attention.rope import mla_rope_kv, mla_rope_q, rope_tables
 from tools.gpu.rope.cases import Shape
 from tools.gpu.rope.timing import queued_ms
 

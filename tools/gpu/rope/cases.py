@@ -13,8 +13,9 @@ import torch
 from torch import Tensor
 
 from mxfp8_attention.rope import eager as rope_eager
+from mxfp8_attention.rope import rope_tables
 from mxfp8_attention.rope import triton as rope_triton
-from mxfp8_attention.rope.tables import rope_tables
+from mxfp8_attention.rope.tables import Rotation
 from mxfp8_attention.rope.triton import Tile
 
 KERNELS = (
@@ -101,7 +102,7 @@ def build(
     seq_len, batch, heads = shape.seq_len, shape.batch, shape.heads
     nope, rope, value = shape.nope_dim, shape.rope_dim, shape.value_dim
     tables = rope_tables(seq_len, rope, device=device)
-    cos, sin = tables.cos, tables.sin
+    rotation = Rotation(tables.cos, tables.sin, None)
 
     def random(head_count: int, width: int) -> Tensor:
         return torch.randn(seq_len, batch, head_count, width, dtype=shape.dtype, device=device)
@@ -115,11 +116,11 @@ def build(
 
         def expect_q() -> tuple[Tensor, ...]:
             expected = torch.empty_like(original)
-            rope_eager.q_into(expected, original, cos, sin, None, inverse=inverse)
+            rope_eager.q_into(expected, original, rotation, inverse=inverse)
             return (expected,)
 
         return Case(
-            run=lambda: rope_triton.q_into(out, x, cos, sin, None, inverse=inverse, tile=tile),
+            run=lambda: rope_triton.q_into(out, x, rotation, inverse=inverse, tile=tile),
             expect=expect_q,
             outputs=(out,),
             restore=lambda: _restore(x, original) if in_place else _poison(out),
@@ -145,11 +146,11 @@ def build(
 
     def expect_kv() -> tuple[Tensor, ...]:
         expected = tuple(torch.empty_like(x) for x in written)
-        eager(*expected, *given, cos, sin, None)
+        eager(*expected, *given, rotation)
         return expected
 
     return Case(
-        run=lambda: fused(*written, *given, cos, sin, None, tile=tile),
+        run=lambda: fused(*written, *given, rotation, tile=tile),
         expect=expect_kv,
         outputs=written,
         restore=lambda: _poison(*written),

@@ -13,14 +13,8 @@ from typing import TypedDict
 import torch
 from torch import Tensor
 
+from mxfp8_attention.rope import RopeTables, mla_rope_k, mla_rope_kv, mla_rope_q, rope_tables
 from mxfp8_attention.rope import eager as rope_eager
-from mxfp8_attention.rope.mla import (
-    RopeTables,
-    mla_rope_k,
-    mla_rope_kv,
-    mla_rope_q,
-    rope_tables,
-)
 from tools.gpu.rope.cases import KERNELS, Case, Shape, build
 
 
