@@ -117,7 +117,7 @@ def gathered(ledger: Ledger) -> Collection:
     return collect([f"{ledger.root}/"], ledger.root.parent, ledger.root.parent.parent / "out")
 
 
-def test_a_plan_that_lost_a_line_is_named_and_never_ends_with_0(tmp_path: Path) -> None:
+def test_a_plan_that_lost_a_line_is_a_problem_and_never_exits_with_0(tmp_path: Path) -> None:
     ledger = passed_sweep(tmp_path / "runs").ledger
     assert gathered(ledger).exit_code() == 0
     lines = ledger.plan_jsonl.read_text().splitlines(keepends=True)
@@ -132,7 +132,7 @@ def test_a_plan_that_lost_a_line_is_named_and_never_ends_with_0(tmp_path: Path) 
 
 @pytest.mark.parametrize("name", ["plan.jsonl", "sweep.json"])
 @pytest.mark.parametrize("text", ["{\n", None], ids=["damaged", "missing"])
-def test_a_plan_that_cannot_be_read_whole_never_ends_with_0(
+def test_an_unreadable_plan_is_a_problem_and_never_exits_with_0(
     tmp_path: Path, name: str, text: str | None
 ) -> None:
     ledger = passed_sweep(tmp_path / "runs").ledger
@@ -146,7 +146,7 @@ def test_a_plan_that_cannot_be_read_whole_never_ends_with_0(
     assert found.exit_code() == 3
 
 
-def test_a_damaged_plan_is_told_of_the_sweep_it_belongs_to(tmp_path: Path) -> None:
+def test_a_damaged_plan_is_a_problem_of_its_own_sweep(tmp_path: Path) -> None:
     one, other = (passed_sweep(tmp_path / "runs").ledger for _ in range(2))
     other.plan_jsonl.write_text(other.plan_jsonl.read_text() + "{\n")
     words = [f"{one.root}/", f"{other.root}/"]
@@ -157,7 +157,7 @@ def test_a_damaged_plan_is_told_of_the_sweep_it_belongs_to(tmp_path: Path) -> No
     assert found.exit_code() == 3
 
 
-def test_the_record_of_another_point_is_damage_and_no_outcome(tmp_path: Path) -> None:
+def test_a_record_of_another_point_is_damage(tmp_path: Path) -> None:
     ledger = passed_sweep(tmp_path / "runs").ledger
     before = gathered(ledger)
     assert before.folder is not None
@@ -175,7 +175,9 @@ def test_the_record_of_another_point_is_damage_and_no_outcome(tmp_path: Path) ->
     assert found.exit_code() == 1
 
 
-def test_a_results_folder_that_cannot_be_written_is_told(ledger: Ledger, tmp_path: Path) -> None:
+def test_a_results_folder_that_cannot_be_written_is_an_error(
+    ledger: Ledger, tmp_path: Path
+) -> None:
     blocked = tmp_path / "results"
     blocked.write_text("a file")
     with pytest.raises(OSError, match="results"):

@@ -55,13 +55,13 @@ def test_a_damaged_plan_is_an_error_of_its_own() -> None:
         *((state, "skipped") for state in State if not state.finished),
     ],
 )
-def test_an_outcome_is_what_junit_calls_it(state: str, element: str | None) -> None:
+def test_each_state_has_its_element(state: str, element: str | None) -> None:
     (case,) = parsed(point(state)).findall(".//testcase")
     assert [child.tag for child in case] == ([element] if element else [])
 
 
 @pytest.mark.parametrize("state", ["PASSED", "FAILED"])
-def test_a_case_says_that_it_was_emulated(state: str) -> None:
+def test_an_emulated_case_has_a_note(state: str) -> None:
     left = untimed(record("p-1", asked(gpu="cpu"), Outcome[state]))
     (case,) = parsed(point(state, record=left)).findall(".//testcase")
     assert case.findtext("system-out") == EMULATED_NOTE

@@ -1,4 +1,4 @@
-"""Published figures can be compared with, and are never taken for measured ones."""
+"""Published figures are compared with measurements, and never shown as measured."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.builders.runs import run
 FILE = Path(__file__).parents[3] / "docs" / "results" / "published.json"
 
 
-def test_the_published_table_is_all_there() -> None:
+def test_every_published_figure_is_read() -> None:
     held = load_published(FILE)
     figures = {
         str(point.setting("gpu.name")): [
@@ -39,7 +39,7 @@ def test_the_published_table_is_all_there() -> None:
 
 
 @pytest.mark.parametrize("projection", ["fused", "split"])
-def test_it_matches_what_agrees_with_all_that_is_said(projection: str) -> None:
+def test_a_point_matches_if_it_agrees_with_every_published_setting(projection: str) -> None:
     mine = run("mine")
     for point in mine.points:
         point.config["shape"]["projection"] = projection
@@ -50,7 +50,7 @@ def test_it_matches_what_agrees_with_all_that_is_said(projection: str) -> None:
     assert not found.differences
 
 
-def test_a_published_figure_alone_never_says_same_but_can_say_slower() -> None:
+def test_without_intervals_the_verdict_may_be_slower_but_never_same() -> None:
     (near,) = compare([load_published(FILE), run("mine")])
     assert near.exit_code == 3
     (far,) = compare([load_published(FILE), run("mine", scale=1.5)])
@@ -58,7 +58,7 @@ def test_a_published_figure_alone_never_says_same_but_can_say_slower() -> None:
     assert far.exit_code == 1
 
 
-def test_it_is_no_part_of_a_history() -> None:
+def test_published_figures_are_no_part_of_a_history() -> None:
     published = load_published(FILE)
     assert history([published, published]) == []
 
@@ -67,7 +67,7 @@ def test_it_is_no_part_of_a_history() -> None:
     "text",
     ["", "{}", '{"name": "x", "rows": [{}]}', "[" * 100_000, '{"name": "x", "rows": 3}'],
 )
-def test_a_file_of_something_else_is_refused_in_one_line(tmp_path: Path, text: str) -> None:
+def test_another_file_is_refused_in_one_line(tmp_path: Path, text: str) -> None:
     path = tmp_path / "published.json"
     path.write_text(text)
     with pytest.raises(RecordError) as refused:
@@ -75,7 +75,7 @@ def test_a_file_of_something_else_is_refused_in_one_line(tmp_path: Path, text: s
     assert "\n" not in str(refused.value)
 
 
-def test_a_time_that_is_no_time_is_refused(tmp_path: Path) -> None:
+def test_a_time_of_zero_is_refused(tmp_path: Path) -> None:
     held = json.loads(FILE.read_text())
     held["rows"][0]["bf16"]["fprop_ms"] = 0
     path = tmp_path / "published.json"
@@ -85,7 +85,7 @@ def test_a_time_that_is_no_time_is_refused(tmp_path: Path) -> None:
     assert "rows.0.bf16.fprop_ms" in refused.value.problem
 
 
-def test_what_shows_them_names_their_source() -> None:
+def test_the_source_is_shown_with_the_figures() -> None:
     (found,) = compare([load_published(FILE), run("mine")])
     (line,) = sources(found)
     assert line.startswith("published, not measured here: Transformer Engine, pull request")

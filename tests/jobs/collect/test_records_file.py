@@ -28,7 +28,7 @@ def lines_of(scale: float = 1.0) -> list[str]:
     return [record.model_dump_json() for record in records if record is not None]
 
 
-def test_committed_records_make_the_folder_that_jobs_make(tmp_path: Path) -> None:
+def test_records_make_the_same_folder_as_jobs(tmp_path: Path) -> None:
     made = collect([str(H200)], tmp_path / "runs", tmp_path / "results")
     assert made.folder == tmp_path / "results" / "h200"
     names = {path.name for path in made.folder.iterdir()}
@@ -39,14 +39,14 @@ def test_committed_records_make_the_folder_that_jobs_make(tmp_path: Path) -> Non
     assert made.totals["planned"] == len(H200.read_text().splitlines())
 
 
-def test_they_are_a_side_of_a_comparison(tmp_path: Path) -> None:
+def test_records_can_be_compared(tmp_path: Path) -> None:
     sides = [load_side(str(H200), tmp_path, tmp_path) for _ in range(2)]
     (found,) = compare(sides)
     assert found.exit_code in (0, 3)
     assert not found.only_first
 
 
-def test_bare_records_are_taken_and_of_one_name_the_last(tmp_path: Path) -> None:
+def test_lines_are_records_or_named_records_of_which_the_last_counts(tmp_path: Path) -> None:
     first, second = lines_of()
     named = [
         json.dumps({"name": "a", "record": json.loads(line)}) for line in (first, second, first)
@@ -56,7 +56,7 @@ def test_bare_records_are_taken_and_of_one_name_the_last(tmp_path: Path) -> None
     assert point.record == run().points[0].record
 
 
-def test_a_line_that_is_no_record_is_named_and_the_rest_goes_on(tmp_path: Path) -> None:
+def test_a_line_that_is_not_a_record_is_a_problem(tmp_path: Path) -> None:
     path = written(tmp_path / "some.jsonl", lines_of()[0], "{", '{"record": {}}', "[" * 10_000)
     made = load_records(path)
     assert len(made.points) == 1
@@ -64,14 +64,14 @@ def test_a_line_that_is_no_record_is_named_and_the_rest_goes_on(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("text", ["", "{}", "\x00"])
-def test_a_file_without_records_is_one_line(tmp_path: Path, text: str) -> None:
+def test_a_file_without_records_is_refused(tmp_path: Path, text: str) -> None:
     path = written(tmp_path / "none.jsonl", text)
     with pytest.raises(RecordError):
         collect([str(path)], tmp_path / "runs", tmp_path / "results")
     assert not (tmp_path / "results").exists()
 
 
-def test_a_file_that_is_missing_or_not_alone_is_one_line(tmp_path: Path) -> None:
+def test_a_missing_file_and_a_file_beside_ids_are_refused(tmp_path: Path) -> None:
     for words, error in (
         ([str(tmp_path / "no.jsonl")], RecordError),
         ([str(H200), "latest"], WrongIds),

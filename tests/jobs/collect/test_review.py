@@ -22,7 +22,7 @@ def point(state: str = "PASSED", recipe: str = "mxfp8", gpu: str = "gb300") -> P
     )
 
 
-def test_the_block_holds_what_a_reviewer_asks_for() -> None:
+def test_the_block_holds_environment_command_result_and_times() -> None:
     text = review_text(Collection("s-1", [point()]))
     assert "### s-1: 1 PASSED of 1 planned" in text
     for line in (
@@ -38,7 +38,7 @@ def test_the_block_holds_what_a_reviewer_asks_for() -> None:
     assert "mxfp8 dsv3 b=1 s=4096 gb300\n[PERF] b=1 s=4096:" in text
 
 
-def test_tasks_of_an_array_are_one_word_as_slurm_has_it() -> None:
+def test_tasks_of_an_array_are_one_word() -> None:
     assert compact(["14_0", "14_2", "14_1", "14_7", "21", "9_3", "14_1"]) == [
         "14_[0-2,7]",
         "21",
@@ -48,13 +48,13 @@ def test_tasks_of_an_array_are_one_word_as_slurm_has_it() -> None:
     assert compact([huge, "local-3_x"]) == [huge, "local-3_x"]
 
 
-def test_commands_that_are_left_out_are_counted() -> None:
+def test_omitted_commands_are_counted() -> None:
     many = [dataclasses.replace(point(), command=f"launch {number}") for number in range(6)]
     text = review_text(Collection("s-1", many))
     assert "`launch 3`<br>and 2 more, in points.csv |" in text
 
 
-def test_two_cudnns_are_both_named() -> None:
+def test_two_versions_of_cudnn_are_both_shown() -> None:
     config = asked()
     left = record("p-1", config, cudnn_torch="9.19.0")
     mixed = PointResult("p-1", "s-1", config, State.PASSED, record=left)
@@ -62,7 +62,7 @@ def test_two_cudnns_are_both_named() -> None:
     assert "9.21.1 (Transformer Engine), 9.19.0 (torch)" in text
 
 
-def test_what_did_not_pass_is_listed_with_its_reason() -> None:
+def test_points_that_did_not_pass_are_listed_with_reasons() -> None:
     config = asked()
     quote = Quote(["CUDA error: misaligned address"])
     died = PointResult("p-1", "s", config, State.ERROR, cause=Cause.crashed, evidence=[quote])
@@ -81,7 +81,7 @@ def test_no_speedup_is_claimed_from_emulation_or_noise() -> None:
 
 
 @pytest.mark.parametrize("timed", [True, False])
-def test_what_was_emulated_is_said_timed_or_not(timed: bool) -> None:
+def test_emulated_points_are_marked_timed_or_not(timed: bool) -> None:
     made = point(gpu="cpu")
     assert made.record is not None
     made = made if timed else dataclasses.replace(made, record=untimed(made.record))
@@ -113,7 +113,7 @@ def test_a_thousand_points_fit_a_comment() -> None:
     assert len(review_text(Collection("s-1", points))) <= MAX_CHARS + 200
 
 
-def test_notes_of_a_benchmark_stand_below_its_times() -> None:
+def test_notes_of_a_benchmark_follow_its_times() -> None:
     config = asked()
     left = with_notes(record("p-1", config), "times not stable after 40 warm-up iterations")
     noted = PointResult("p-1", "s-1", config, State.PASSED, record=left)

@@ -26,13 +26,15 @@ P, F, U, E = (state for state in State if state.finished)
     ],
     ids=str,
 )
-def test_the_exit_code_tells_the_worst(states: list[State], code: int, allowing: int) -> None:
+def test_the_exit_code_follows_from_the_worst_state(
+    states: list[State], code: int, allowing: int
+) -> None:
     assert exit_code(states, allow_unsupported=False) == code
     assert exit_code(states, allow_unsupported=True) == allowing
     assert exit_code(states, allow_unsupported=True, damaged=True) == (allowing or 3)
 
 
-def test_what_damages_a_plan() -> None:
+def test_problems_of_plan_and_sweep_json_are_of_the_plan() -> None:
     files = ["plan.jsonl", "s-1/plan.jsonl:7", "sweep.json", "14/p-1/attempt-1/record.json"]
     damage = [file for file in files if FileProblem(file, "is damaged").of_plan]
     assert damage == files[:3]

@@ -39,7 +39,7 @@ def test_a_line_names_its_cause(tmp_path: Path, line: str, cause: Cause | str) -
     assert sign.line == line
 
 
-def test_the_graver_sign_wins_over_what_follows_from_it(tmp_path: Path) -> None:
+def test_a_specific_sign_wins_over_its_consequences(tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_text("slurmstepd: error: oom_kill event\nRuntimeError: worker died\n")
     sign = find_sign([log])
@@ -47,7 +47,7 @@ def test_the_graver_sign_wins_over_what_follows_from_it(tmp_path: Path) -> None:
     assert sign.cause is Cause.out_of_memory_host
 
 
-def test_what_a_setup_line_printed_before_it_failed_is_shown_with_it(tmp_path: Path) -> None:
+def test_the_output_of_a_failed_setup_line_is_shown(tmp_path: Path) -> None:
     log = tmp_path / "log"
     told = "ModuleNotFoundError: No module named 'x'"
     log.write_text(f"{told}\nsetup line 1 failed, so the job does: y\nsrun: exit\n")
@@ -66,7 +66,7 @@ def test_without_a_sign_the_last_line_is_shown_without_a_cause(tmp_path: Path) -
     assert find_sign([tmp_path / "none"]) is None
 
 
-def test_a_huge_log_costs_its_tail_only(tmp_path: Path) -> None:
+def test_only_the_tail_of_a_huge_log_is_read(tmp_path: Path) -> None:
     log = tmp_path / "log"
     with log.open("wb") as handle:
         handle.truncate(2**33)  # sparse: 8 GiB that take no space
@@ -75,13 +75,13 @@ def test_a_huge_log_costs_its_tail_only(tmp_path: Path) -> None:
     assert excerpt(log)[-1] == "the end"
 
 
-def test_a_log_that_is_no_text_is_shown_all_the_same(tmp_path: Path) -> None:
+def test_a_binary_log_is_shown_as_text(tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_bytes(bytes(range(256)))
     assert excerpt(log)
 
 
-def test_a_record_that_could_not_be_written_is_lost_and_no_other_point_is(tmp_path: Path) -> None:
+def test_an_unwritten_record_is_lost_for_its_own_point_only(tmp_path: Path) -> None:
     log = tmp_path / "14_log.out"
     log.write_text(
         "  ERROR lost no record of p-1 could be written: [Errno 28] No space left on device\n"

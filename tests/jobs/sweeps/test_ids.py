@@ -76,14 +76,14 @@ def test_each_form_has_one_meaning(word: str, target: object) -> None:
         "p-..", "later", "99999999999", "14_4000001", "14_[1,3,5,...]",
     ],
 )  # fmt: skip
-def test_what_is_no_id_is_refused_in_one_line(word: str) -> None:
+def test_other_words_are_refused_in_one_line(word: str) -> None:
     with pytest.raises(InvalidWord) as refused:
         parse_target(word)
     assert "\n" not in str(refused.value)
 
 
 @given(JOBS)
-def test_what_is_printed_is_read_back(target: JobTarget) -> None:
+def test_a_printed_target_is_read_back(target: JobTarget) -> None:
     assert parse_target(str(target)) == target
 
 

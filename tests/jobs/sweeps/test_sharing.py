@@ -1,4 +1,4 @@
-"""`launch.share=group`: the group may read all of a sweep, and is told what is in its way."""
+"""`launch.share=group`: the group may read every file of a sweep."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.slurm_cluster.launching import SlurmUser, install_stand_in
 
 
 def modes(root: Path) -> set[tuple[str, int]]:
-    """What kinds of files there are, and who may do what with them."""
+    """Kinds and permissions of all files."""
     return {
         ("folder" if path.is_dir() else "file", stat.S_IMODE(path.stat().st_mode))
         for path in [root, *root.rglob("*")]
@@ -40,7 +40,7 @@ def umask_077() -> Iterator[None]:
         (["launch.share=group"], {("folder", 0o750), ("file", 0o640)}),
     ],
 )
-def test_of_a_sweep_that_runs_here_everything(
+def test_all_files_of_a_local_sweep_have_its_permissions(
     launcher: Launcher, tmp_path: Path, words: list[str], seen: set[tuple[str, int]]
 ) -> None:
     python = f"cluster.python={install_stand_in(tmp_path)}"
@@ -53,7 +53,7 @@ def test_of_a_sweep_that_runs_here_everything(
 
 @pytest.mark.slurm
 @pytest.mark.usefixtures("umask_077")
-def test_of_a_sweep_on_slurm_what_the_node_and_slurm_write_too(slurm_user: SlurmUser) -> None:
+def test_all_files_of_a_slurm_sweep_have_its_permissions(slurm_user: SlurmUser) -> None:
     seeds = f"shape.seed={node.PASS},{node.RAISES}"
     words = ("launch.share=group", "launch.snapshot=true", "wait=true")
     done, ledger = slurm_user.sweep(seeds, "recipe=mxfp8,fp8_current", *words)
@@ -78,7 +78,7 @@ def open_folder() -> Iterator[Path]:
         yield folder
 
 
-def test_the_outermost_folder_that_stops_the_group_is_named(open_folder: Path) -> None:
+def test_the_outermost_folder_that_is_closed_to_the_group_is_found(open_folder: Path) -> None:
     home = open_folder / "home"
     sweep = home / "runs" / "s-1"
     sweep.mkdir(parents=True)

@@ -28,7 +28,7 @@ def ended(launcher: Launcher, outcome: Outcome) -> None:
         (Outcome.UNSUPPORTED, 3, 0),
     ],
 )
-def test_the_exit_code_is_the_outcome(
+def test_the_exit_code_follows_from_the_outcome(
     launcher: Launcher, outcome: Outcome, code: int, allowed: int
 ) -> None:
     ended(launcher, outcome)
@@ -36,12 +36,12 @@ def test_the_exit_code_is_the_outcome(
     assert launcher("collect", "14", "report=false", "allow_unsupported=true").code == allowed
 
 
-def test_a_folder_without_any_point_is_no_success(launcher: Launcher) -> None:
+def test_a_folder_without_points_is_refused(launcher: Launcher) -> None:
     (launcher.cwd / "empty").mkdir()
     assert launcher("collect", "./empty", "report=false").code == 2
 
 
-def test_what_was_written_is_named_and_what_is_damaged_too(launcher: Launcher) -> None:
+def test_files_and_problems_are_listed(launcher: Launcher) -> None:
     sweep = passed_sweep(launcher.runs_dir)
     (sweep.ledger.root / "14/p-0001/attempt-1/record.json").write_text("{")
     result = launcher("collect", "latest", "report=false")
@@ -53,7 +53,7 @@ def test_what_was_written_is_named_and_what_is_damaged_too(launcher: Launcher) -
     assert f"latest is {sweep.ledger.sweep_id}" in result.out
 
 
-def test_what_is_gathered_is_private_whatever_the_umask_is(launcher: Launcher) -> None:
+def test_a_collection_is_private_whatever_the_umask(launcher: Launcher) -> None:
     sweep = passed_sweep(launcher.runs_dir)
     (sweep.ledger.root / "14/p-0001/attempt-1/record.json").chmod(0o644)
     before = os.umask(0o022)
