@@ -1,42 +1,42 @@
-"""The choices of every configuration key that takes one of a few names.
+"""The choices of every key that takes one of a few names.
 
-Enums are used instead of `Literal`, which does not survive OmegaConf; a value is written in YAML
-and on the command line by its name.
+Enums are used instead of `Literal`, which OmegaConf does not support; YAML and the command line
+use the names.
 """
 
 from enum import Enum
 
 
 class Job(Enum):
-    """What a point does on its node."""
+    """What a point does: the whole attention path, or only a probe of the node."""
 
     attention = "attention"
     probe = "probe"
 
 
 class Backend(Enum):
-    """Which library computes the arms."""
+    """Implementation of the arms: Transformer Engine, or its emulation in PyTorch."""
 
     te = "te"
     emulated = "emulated"
 
 
 class Projection(Enum):
-    """How Q, K and V are projected: one Linear, or a LayerNormLinear for Q and one for KV."""
+    """Projection to Q, K and V: one Linear, or one LayerNormLinear for Q and one for KV."""
 
     fused = "fused"
     split = "split"
 
 
 class AttnMask(Enum):
-    """The attention mask."""
+    """Attention mask."""
 
     causal = "causal"
     none = "none"
 
 
 class RopeKernel(Enum):
-    """Which RoPE runs; `auto` follows the device of the tensor."""
+    """RoPE implementation; `auto` chooses by the tensor's device."""
 
     auto = "auto"
     triton = "triton"
@@ -44,7 +44,7 @@ class RopeKernel(Enum):
 
 
 class RopeTable(Enum):
-    """Plain RoPE frequencies, or DeepSeek-V3's YaRN ones with their softmax scale."""
+    """RoPE frequencies: plain, or DeepSeek-V3's YaRN with its softmax scale."""
 
     plain = "plain"
     yarn = "yarn"
@@ -59,7 +59,7 @@ class QkvFormat(Enum):
 
 
 class RecipeName(Enum):
-    """Transformer Engine's quantization recipes that are compared with BF16."""
+    """Quantization recipes of Transformer Engine that are compared with BF16."""
 
     mxfp8 = "mxfp8"
     bf16 = "bf16"
@@ -76,14 +76,14 @@ class Fp8Format(Enum):
 
 
 class Weights(Enum):
-    """Weights quantized anew in each step, or quantized once and reused (as a microbatch does)."""
+    """Weights quantized in each step, or once and reused, as in a step of microbatches."""
 
     requantized = "requantized"
     cached = "cached"
 
 
 class ToleranceName(Enum):
-    """Which rule decides that an arm is right."""
+    """Tolerances, each with gates of its own kind."""
 
     calibrated = "calibrated"
     seed = "seed"
@@ -91,21 +91,21 @@ class ToleranceName(Enum):
 
 
 class Order(Enum):
-    """Arms A-B-B-A interleaved, or all of the recipe's first and then all of BF16's."""
+    """Arms interleaved A-B-B-A, or the recipe's arm first and then BF16's."""
 
     interleaved = "interleaved"
     sequential = "sequential"
 
 
 class Statistic(Enum):
-    """The statistic that stands for an arm's samples."""
+    """Statistic of an arm's samples."""
 
     median = "median"
     mean = "mean"
 
 
 class Profiler(Enum):
-    """The profiler of the untimed extra pass."""
+    """Profiler of the untimed extra pass."""
 
     none = "none"
     nsys = "nsys"
@@ -113,14 +113,14 @@ class Profiler(Enum):
 
 
 class Scheduler(Enum):
-    """Who runs the jobs."""
+    """Scheduler of the jobs: this machine alone, or SLURM."""
 
     local = "local"
     slurm = "slurm"
 
 
 class Share(Enum):
-    """Who may read the ledger: its owner alone, or the owner's group too."""
+    """Who can read the ledger: the owner alone, or also the owner's group."""
 
     private = "private"
     group = "group"

@@ -1,7 +1,7 @@
-"""The type of every key of a point: what decides a result.
+"""The keys of a point: everything that decides a result.
 
-Dataclasses of the standard library alone. Units are part of the names; `None` means "not given".
-`conf.site` has the keys that say where and how points run.
+Dataclasses of the standard library alone. Units are part of the names; None means "not given".
+`conf.site` holds the keys that decide where and how points run.
 """
 
 from __future__ import annotations
@@ -26,95 +26,56 @@ from conf.choices import (
     Weights,
 )
 
-MISSING: Any = "???"  # OmegaConf's own mark for a value that must be given
+MISSING: Any = "???"  # OmegaConf's mark for a value that must be given
 
 
 @dataclass
 class Gpu:
-    """One GPU model.
+    """One GPU model."""
 
-    Attributes:
-        name: The group choice, and what tables print.
-        device: `cpu` or `cuda`.
-        matches: Whole words one of which the driver's name of the GPU must contain.
-        compute_capability: "major.minor", None on a CPU.
-        peak_bf16_tflops: Dense BF16 peak.
-        peak_fp8_tflops: Dense FP8 peak, None where there is none.
-        peak_mxfp8_tflops: Dense MXFP8 peak, None where there is none.
-        bandwidth_tb_per_s: Memory bandwidth.
-        memory_gib: Memory of one GPU.
-        backend: The backend used when `backend` is not given.
-        request: What to ask the scheduler for, as `--gres` takes it; a cluster may map it.
-        any: Accept whatever GPU the job lands on.
-    """
-
-    name: str = MISSING
-    device: str = "cuda"
-    matches: list[str] = field(default_factory=list)
-    compute_capability: str | None = None
-    peak_bf16_tflops: float | None = None
+    name: str = MISSING  # choice of the group, shown in tables
+    device: str = "cuda"  # cpu or cuda
+    matches: list[str] = field(default_factory=list)  # words, one of which the driver's name has
+    compute_capability: str | None = None  # "major.minor"; None on a CPU
+    peak_bf16_tflops: float | None = None  # dense peaks; None if the GPU lacks the format
     peak_fp8_tflops: float | None = None
     peak_mxfp8_tflops: float | None = None
     bandwidth_tb_per_s: float | None = None
     memory_gib: float | None = None
-    backend: Backend = Backend.te
-    request: str | None = None
-    any: bool = False
+    backend: Backend = Backend.te  # default of the key `backend` on this GPU
+    request: str | None = None  # sbatch's --gres; cluster.requests may replace it
+    any: bool = False  # accept whatever GPU the job gets
 
 
 @dataclass
 class Shape:
-    """One layer's shape, layout and initialisation.
+    """Shape, layout and initialization of one attention layer."""
 
-    Attributes:
-        name: The group choice, and what tables print.
-        batch: Sequences in the batch.
-        seq_len: Tokens of each sequence.
-        hidden: Width of the layer's input and output.
-        num_heads: Attention heads.
-        head_dim_nope: Width of a head's query and key without position.
-        head_dim_rope: Width of the rotary part, one key for all heads.
-        head_dim_v: Width of a head's value.
-        projection: Fused QKV, or split Q and KV.
-        attn_mask: The mask.
-        rope_kernel: Which RoPE implementation.
-        rope_table: Which frequencies.
-        rope_base: Base of the frequencies.
-        yarn_factor: YaRN's context extension factor.
-        yarn_original_seq_len: YaRN's original context, tokens.
-        yarn_beta_fast: YaRN's upper rotation bound.
-        yarn_beta_slow: YaRN's lower rotation bound.
-        init_std: Standard deviation of every weight.
-        bias: Whether the linear layers have a bias.
-        qkv_format: Axis order of Q, K and V.
-        seed: Seed of inputs, weights and the upstream gradient.
-    """
-
-    name: str = MISSING
-    batch: int = 1
-    seq_len: int = MISSING
-    hidden: int = MISSING
+    name: str = MISSING  # choice of the group, shown in tables
+    batch: int = 1  # sequences
+    seq_len: int = MISSING  # tokens in each sequence
+    hidden: int = MISSING  # width of the layer's input and output
     num_heads: int = MISSING
-    head_dim_nope: int = 128
-    head_dim_rope: int = 64
+    head_dim_nope: int = 128  # width of query and key in each head, without the rotary part
+    head_dim_rope: int = 64  # width of the rotary part; all heads share one rotary key
     head_dim_v: int = 128
     projection: Projection = Projection.fused
     attn_mask: AttnMask = AttnMask.causal
     rope_kernel: RopeKernel = RopeKernel.auto
     rope_table: RopeTable = RopeTable.plain
     rope_base: float = 10000.0
-    yarn_factor: float = 40.0
-    yarn_original_seq_len: int = 4096
-    yarn_beta_fast: float = 32.0
-    yarn_beta_slow: float = 1.0
-    init_std: float = 0.023
-    bias: bool = True
+    yarn_factor: float = 40.0  # context extension; this and the next three are DeepSeek-V3's
+    yarn_original_seq_len: int = 4096  # tokens
+    yarn_beta_fast: float = 32.0  # upper bound of rotations
+    yarn_beta_slow: float = 1.0  # lower bound of rotations
+    init_std: float = 0.023  # standard deviation of every weight
+    bias: bool = True  # linear layers have a bias
     qkv_format: QkvFormat = QkvFormat.sbhd
-    seed: int = 42
+    seed: int = 42  # of inputs, weights and the upstream gradient
 
     @property
     def head_dim_qk(self) -> int:
-        """Width of a head's query and key, rotary part included."""
+        """Width of query and key in each head, with the rotary part."""
         return self.head_dim_nope + self.head_dim_rope
 
     @property
@@ -125,37 +86,31 @@ class Shape:
 
 @dataclass
 class Recipe:
-    """The quantization of the compared arm; each recipe adds its own fields."""
+    """Quantization of the recipe's arm; each recipe adds its own keys."""
 
     name: RecipeName = MISSING
 
 
 @dataclass
 class Bf16Recipe(Recipe):
-    """BF16 against itself: what the harness's own noise is."""
+    """BF16 compared with itself, which measures the noise of the harness."""
 
     name: RecipeName = RecipeName.bf16
 
 
 @dataclass
 class MxFp8Recipe(Recipe):
-    """MXFP8 block scaling: one E8M0 scale for 32 values.
-
-    Attributes:
-        fp8_dpa: Whether attention runs in MXFP8 too.
-        format: Element format.
-        weights: Quantized anew each step, or cached.
-    """
+    """MXFP8 block scaling: one E8M0 scale for each 32 values."""
 
     name: RecipeName = RecipeName.mxfp8
-    fp8_dpa: bool = True
+    fp8_dpa: bool = True  # run attention in MXFP8 too
     format: Fp8Format = Fp8Format.e4m3
     weights: Weights = Weights.requantized
 
 
 @dataclass
 class Fp8CurrentRecipe(Recipe):
-    """FP8 with one scale a tensor, from the tensor itself."""
+    """FP8 with one scale for each tensor, computed from the tensor itself."""
 
     name: RecipeName = RecipeName.fp8_current
     fp8_dpa: bool = False
@@ -165,27 +120,19 @@ class Fp8CurrentRecipe(Recipe):
 
 @dataclass
 class Fp8DelayedRecipe(Recipe):
-    """FP8 with one scale a tensor, from the history of its largest values.
-
-    Attributes:
-        fp8_dpa: Whether attention runs in FP8 too.
-        format: Element format.
-        weights: Quantized anew each step, or cached.
-        amax_history_len: Steps of history.
-        margin: Powers of two left free above the largest value.
-    """
+    """FP8 with one scale for each tensor, computed from its largest values in earlier steps."""
 
     name: RecipeName = RecipeName.fp8_delayed
     fp8_dpa: bool = False
     format: Fp8Format = Fp8Format.hybrid
     weights: Weights = Weights.requantized
-    amax_history_len: int = 16
-    margin: int = 0
+    amax_history_len: int = 16  # steps
+    margin: int = 0  # powers of two kept free above the largest value
 
 
 @dataclass
 class Fp8BlockRecipe(Recipe):
-    """FP8, one FP32 scale for 128 values (activations) or 128x128 (weights); BF16 attention."""
+    """FP8, one FP32 scale for each 128 activations or 128x128 weights; attention in BF16."""
 
     name: RecipeName = RecipeName.fp8_block
     format: Fp8Format = Fp8Format.e4m3
@@ -203,56 +150,43 @@ RECIPES: dict[RecipeName, type[Recipe]] = {
 
 @dataclass
 class Tolerance:
-    """The rule that decides that an arm is right; each adds its own fields."""
+    """The gates of a point's errors; each tolerance adds its own keys."""
 
     name: ToleranceName = MISSING
 
 
 @dataclass
 class CalibratedTolerance(Tolerance):
-    """Two-sided relative L2 against FP32, from what the emulation predicts.
+    """Two-sided gate on the relative L2 error against FP32.
 
-    Attributes:
-        upper_factor: Largest allowed measured / predicted error over the whole path, per tensor.
-        lower_factor: Smallest allowed one: below it, FP8 did not run.
-        worst_head_upper_factor: Largest allowed one for the worst head.
-        worst_head_lower_factor: Smallest allowed one for the worst head.
-        stage_upper_factor: Largest allowed one for one stage on the arm's own inputs.
-        stage_lower_factor: Smallest allowed one there.
-        seed_deviations: Standard deviations over seeds that each bound is widened by.
-        bf16_rel_l2: Error up to which a tensor counts as BF16's own rounding.
+    Each factor bounds measured / predicted error, where the prediction comes from the emulation.
+    An error below the lower bound means that FP8 was not used.
     """
 
     name: ToleranceName = ToleranceName.calibrated
-    upper_factor: float = 1.25
+    upper_factor: float = 1.25  # each tensor over the whole path
     lower_factor: float = 0.8
-    worst_head_upper_factor: float = 1.5
+    worst_head_upper_factor: float = 1.5  # the worst head of each tensor
     worst_head_lower_factor: float = 0.6
-    stage_upper_factor: float = 1.15
+    stage_upper_factor: float = 1.15  # one stage on the arm's own inputs
     stage_lower_factor: float = 0.85
-    seed_deviations: float = 4.0
-    bf16_rel_l2: float = 0.02
+    seed_deviations: float = 4.0  # widening of each bound, in standard deviations over seeds
+    bf16_rel_l2: float = 0.02  # errors up to this one are BF16's own rounding
 
 
 @dataclass
 class SeedTolerance(Tolerance):
-    """Elementwise atol and rtol against the BF16 arm.
-
-    Attributes:
-        atol: Absolute part.
-        rtol: Part relative to the BF16 arm's element.
-        max_outside_share: Share of a tensor's elements that may lie outside.
-    """
+    """Elementwise gate on the difference from the BF16 arm: atol + rtol * |bf16|."""
 
     name: ToleranceName = ToleranceName.seed
     atol: float = 0.5
     rtol: float = 0.05
-    max_outside_share: float = 0.0
+    max_outside_share: float = 0.0  # share of a tensor's elements that may miss the gate
 
 
 @dataclass
 class NoTolerance(Tolerance):
-    """Errors are reported; only NaN and infinity fail."""
+    """No gate: errors are reported, and only NaN and infinity fail."""
 
     name: ToleranceName = ToleranceName.none
 
@@ -266,54 +200,33 @@ TOLERANCES: dict[ToleranceName, type[Tolerance]] = {
 
 @dataclass
 class Benchmark:
-    """How fprop and bprop are timed.
+    """How fprop and bprop are timed."""
 
-    Attributes:
-        name: The group choice, and what tables print.
-        enabled: Whether anything is timed.
-        order: Interleaved arms, or one after the other.
-        statistic: What stands for an arm's samples.
-        warmup_min_iterations: Iterations before the first sample.
-        warmup_max_iterations: Where warm-up gives up waiting for a stable median.
-        blocks: Timed blocks of each arm.
-        iterations_per_block: Timed iterations in a block.
-        settle_iterations: Untimed iterations at the start of a block: the other arm's heat and
-            clocks fade there.
-        budget_s: Seconds after which warm-up gets no more than a quarter and no further block
-            starts, once five ran; a note says so. A slow machine answers with fewer blocks.
-        flush_l2: Overwrite the L2 cache before each iteration, outside the events.
-        stages: Time QKV, RoPE, attention and out by themselves too.
-        confidence: Coverage of the intervals.
-        bootstrap_resamples: Resamples behind the intervals.
-        min_fprop_speedup: A lower one is FAILED; None: no gate.
-        min_bprop_speedup: A lower one is FAILED; None: no gate.
-        cuda_graph: Replay a captured CUDA graph instead of launching kernels.
-        profile: An untimed extra pass under this profiler.
-    """
-
-    name: str = MISSING
+    name: str = MISSING  # choice of the group, shown in tables
     enabled: bool = True
     order: Order = Order.interleaved
     statistic: Statistic = Statistic.median
     warmup_min_iterations: int = 10
-    warmup_max_iterations: int = 100
-    blocks: int = 20
+    warmup_max_iterations: int = 100  # limit of the wait for a stable median
+    blocks: int = 20  # timed blocks of each arm
     iterations_per_block: int = 5
-    settle_iterations: int = 1
+    settle_iterations: int = 1  # untimed at the start of a block: the other arm's heat fades
+    # After this time no further block starts, once five have run, and the record has a note;
+    # warm-up gets at most a quarter of it.
     budget_s: float = 60.0
-    flush_l2: bool = True
-    stages: bool = True
-    confidence: float = 0.95
+    flush_l2: bool = True  # overwrite the L2 cache before each iteration, outside the events
+    stages: bool = True  # time QKV, RoPE, attention and out separately, too
+    confidence: float = 0.95  # coverage of the intervals
     bootstrap_resamples: int = 2000
-    min_fprop_speedup: float | None = None
+    min_fprop_speedup: float | None = None  # gate: a lower speedup is FAILED
     min_bprop_speedup: float | None = None
-    cuda_graph: bool = False
-    profile: Profiler = Profiler.none
+    cuda_graph: bool = False  # replay a captured CUDA graph instead of launching kernels
+    profile: Profiler = Profiler.none  # profiler of an extra, untimed pass
 
 
 @dataclass
 class Point:
-    """What decides a result: everything the node must know of one point."""
+    """Everything that decides a result."""
 
     job: Job = Job.attention
     gpu: Gpu = field(default_factory=Gpu)

@@ -1,7 +1,7 @@
-"""The type of every key that says where points run and how they become jobs.
+"""The keys that decide where points run and how they become jobs.
 
-None of these decides a result, but `cluster.python`, `cluster.setup`, `cluster.env` and the
-container image: those are part of a point's identity.
+None of them decides a result, except `cluster.python`, `cluster.setup`, `cluster.env` and the
+container image, which are part of a point's identity.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from conf.schema import MISSING
 
 @dataclass
 class Request:
-    """What one GPU model needs from a scheduler; None leaves it to the cluster's own keys."""
+    """What one GPU model needs from the scheduler; None leaves it to the cluster's own keys."""
 
     partition: str | None = None
     account: str | None = None
@@ -27,73 +27,40 @@ class Request:
 
 @dataclass
 class Container:
-    """A container as pyxis takes it from srun.
+    """A container, passed to srun in pyxis syntax."""
 
-    Attributes:
-        image: Image name or .sqsh file; None: no container.
-        mounts: "host:container[:flags]" each.
-        workdir: Working directory inside.
-        python: Interpreter inside.
-        pythonpath: Where the checkout is mounted inside.
-    """
-
-    image: str | None = None
-    mounts: list[str] = field(default_factory=list)
-    workdir: str | None = None
-    python: str = "python3"
-    pythonpath: str | None = None
+    image: str | None = None  # image name or .sqsh file; None: no container
+    mounts: list[str] = field(default_factory=list)  # "host:container[:flags]" each
+    workdir: str | None = None  # working directory inside
+    python: str = "python3"  # interpreter inside
+    pythonpath: str | None = None  # path of the checkout inside
 
 
 @dataclass
 class Cluster:
-    """Where jobs run and what the scheduler is told.
+    """Where jobs run, and the options of their submission."""
 
-    Attributes:
-        name: The group choice, and what tables print.
-        scheduler: `local` runs here, `slurm` submits.
-        python: The node's interpreter; None: the one that runs `launch.py`.
-        setup: Shell lines before each job; a failing one fails the job.
-        env: Environment variables of each job.
-        requests: What each GPU model needs from the scheduler, by the name of `gpu`.
-        partition: sbatch's --partition.
-        account: sbatch's --account.
-        qos: sbatch's --qos.
-        constraint: sbatch's --constraint.
-        gres: sbatch's --gres; None: what `gpu.request` or `requests` says.
-        gpus_per_node: sbatch's --gpus-per-node, instead of gres.
-        nodelist: sbatch's --nodelist.
-        exclude: sbatch's --exclude.
-        reservation: sbatch's --reservation.
-        dependency: sbatch's --dependency.
-        nice: sbatch's --nice.
-        comment: Words added to the job's comment.
-        wckey: sbatch's --wckey; None sends none.
-        sbatch: Further sbatch options, by their long names.
-        srun: Further srun arguments, one word each.
-        container: A container for the job.
-    """
-
-    name: str = MISSING
+    name: str = MISSING  # choice of the group, shown in tables
     scheduler: Scheduler = Scheduler.local
-    python: str | None = None
-    setup: list[str] = field(default_factory=list)
-    env: dict[str, str] = field(default_factory=dict)
-    requests: dict[str, Request] = field(default_factory=dict)
-    partition: str | None = None
+    python: str | None = None  # the node's interpreter; None: the one that runs launch.py
+    setup: list[str] = field(default_factory=list)  # shell lines before each job; must succeed
+    env: dict[str, str] = field(default_factory=dict)  # environment variables of each job
+    requests: dict[str, Request] = field(default_factory=dict)  # by the name of the GPU model
+    partition: str | None = None  # this and the following keys are sbatch's options
     account: str | None = None
     qos: str | None = None
     constraint: str | None = None
-    gres: str | None = None
-    gpus_per_node: str | None = None
+    gres: str | None = None  # None: `requests`, or `gpu.request`
+    gpus_per_node: str | None = None  # instead of gres
     nodelist: str | None = None
     exclude: str | None = None
     reservation: str | None = None
     dependency: str | None = None
     nice: int | None = None
-    comment: str | None = None
+    comment: str | None = None  # appended to the tool's own comment
     wckey: str | None = None
-    sbatch: dict[str, str] = field(default_factory=dict)
-    srun: list[str] = field(default_factory=list)
+    sbatch: dict[str, str] = field(default_factory=dict)  # more options by their long names
+    srun: list[str] = field(default_factory=list)  # more arguments of srun
     container: Container = field(default_factory=Container)
 
 
@@ -101,48 +68,29 @@ SCHEDULER_KEYS = (
     *("partition", "account", "qos", "constraint", "gres", "gpus_per_node", "nodelist"),
     *("exclude", "reservation", "dependency", "nice", "comment", "wckey"),
 )
-"""The keys of a cluster that are sbatch's options of the same names."""
+"""Keys of a cluster that are options of sbatch with the same name."""
 
 
 @dataclass
 class Launch:
-    """How points become jobs.
+    """How points become jobs."""
 
-    Attributes:
-        name: The group choice, and what tables print.
-        points_per_job: Points that one array task runs one after another.
-        max_parallel: Array tasks that may run at once; None: no throttle.
-        time_min: Minutes a job asks for; None: derived from its points.
-        point_time_limit_s: Seconds after which a point's process is ended; None: derived.
-        memory_gib: Host memory a job asks for.
-        cpus_per_task: CPUs a job asks for, also given to srun.
-        max_log_mib: What a point's log may hold; beyond it, its head and its tail are kept.
-        retries: Resubmissions of a point that an infrastructure cause ended.
-        snapshot: Run from a copy of the tree made at submission.
-        share: Who may read the ledger.
-    """
-
-    name: str = MISSING
-    points_per_job: int = 1
-    max_parallel: int | None = None
-    time_min: int | None = None
-    point_time_limit_s: int | None = None
-    memory_gib: float | None = None
-    cpus_per_task: int | None = None
-    max_log_mib: int = 64
-    retries: int = 0
-    snapshot: bool = False
+    name: str = MISSING  # choice of the group, shown in tables
+    points_per_job: int = 1  # points that one array task runs one after another
+    max_parallel: int | None = None  # array tasks that may run at once; None: no limit
+    time_min: int | None = None  # time limit of a job, minutes; None: estimated from its points
+    point_time_limit_s: int | None = None  # time limit of a point's process; None: estimated
+    memory_gib: float | None = None  # host memory of a job
+    cpus_per_task: int | None = None  # CPUs of a job, also passed to srun
+    max_log_mib: int = 64  # size limit of a point's log; a longer one keeps its head and tail
+    retries: int = 0  # resubmissions of a point that an infrastructure cause ended
+    snapshot: bool = False  # run from a copy of the checkout made at submission
     share: Share = Share.private
 
 
 @dataclass
 class Grid:
-    """Named axes of a sweep: a group or a key, and the values it takes; the command line wins.
+    """Named axes of a sweep; the command line takes precedence."""
 
-    Attributes:
-        name: The group choice, and what tables print.
-        axes: Values by key, as the command line would name it.
-    """
-
-    name: str = MISSING
-    axes: dict[str, list[Any]] = field(default_factory=dict)
+    name: str = MISSING  # choice of the group, shown in tables
+    axes: dict[str, list[Any]] = field(default_factory=dict)  # values by group or key

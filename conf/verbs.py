@@ -1,4 +1,4 @@
-"""The type of each verb's whole configuration: one primary config a verb."""
+"""The whole configuration of each verb; conf/VERB.yaml is its primary config."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from conf.site import Cluster, Grid, Launch
 
 @dataclass
 class Places:
-    """Where sweeps and collections lie; None: `runs/` and `results/` in the checkout."""
+    """Folders of sweeps and collections; None: `runs/` and `results/` in the checkout."""
 
     runs_dir: str | None = None
     results_dir: str | None = None
@@ -18,31 +18,24 @@ class Places:
 
 @dataclass
 class Run(Point, Places):
-    """One point, or with `--multirun` several.
-
-    Attributes:
-        cluster: Where it runs.
-        launch: How points become jobs.
-        wait: Follow the jobs to their end, where they are submitted.
-        allow_unsupported: UNSUPPORTED counts as 0 in the exit code.
-    """
+    """One point, and how it runs."""
 
     cluster: Cluster = field(default_factory=Cluster)
     launch: Launch = field(default_factory=Launch)
-    wait: bool = False
-    allow_unsupported: bool = False
+    wait: bool = False  # follow submitted jobs until they have ended
+    allow_unsupported: bool = False  # UNSUPPORTED points do not change the exit code
 
 
 @dataclass
 class Sweep(Run):
-    """Many points, by axes of a grid and of the command line."""
+    """Points of a sweep: the axes of a grid and of the command line."""
 
     grid: Grid = field(default_factory=Grid)
 
 
 @dataclass
 class Collect(Places):
-    """Gather logs and records per job id; write the tables and the report."""
+    """Gathering records and logs into tables and a report."""
 
     report: bool = True
     allow_unsupported: bool = False
@@ -50,104 +43,67 @@ class Collect(Places):
 
 @dataclass
 class Comparing:
-    """When a change counts, and what may differ between points that are compared.
+    """When a change counts, and in which keys compared points may differ."""
 
-    Attributes:
-        threshold: Relative change of a time that matters in practice.
-        accuracy_threshold: Relative change of an error that matters.
-        ignore: Keys of a point, groups included, in which compared points may differ.
-        across_gpus: Compare points of different GPUs.
-        metrics: Words one of which a judged metric's name must hold; empty: every metric.
-    """
-
-    threshold: float = 0.02
-    accuracy_threshold: float = 0.05
-    ignore: list[str] = field(default_factory=list)
-    across_gpus: bool = False
-    metrics: list[str] = field(default_factory=list)
+    threshold: float = 0.02  # relative change of a time that matters in practice
+    accuracy_threshold: float = 0.05  # relative change of an error that matters
+    ignore: list[str] = field(default_factory=list)  # keys or groups that may differ
+    across_gpus: bool = False  # compare points of different GPUs
+    metrics: list[str] = field(default_factory=list)  # parts of metric names; empty: all metrics
 
 
 @dataclass
 class Compare(Places):
-    """What changed between collections, and whether that is more than noise.
-
-    Attributes:
-        compare: When a change counts.
-        every: Show what is the same, too.
-    """
+    """Comparison of two or more collections."""
 
     compare: Comparing = field(default_factory=Comparing)
-    every: bool = False
+    every: bool = False  # show unchanged metrics, too
 
 
 @dataclass
 class Baseline(Places):
-    """Name a collection to compare with, or show the baselines there are.
+    """A named collection to compare with."""
 
-    Attributes:
-        name: What the baseline is called; more points may be added under it later.
-        replace: Replace records that it has already.
-    """
-
-    name: str | None = None
-    replace: bool = False
+    name: str | None = None  # None: list the baselines; points can be added to a name later
+    replace: bool = False  # replace records that the baseline already has
 
 
 @dataclass
 class History(Compare):
-    """Every metric over many collections, and where it changed for good."""
+    """Metrics over many collections, and where they changed permanently."""
 
 
 @dataclass
 class Status(Places):
-    """Where every point of some sweeps or jobs stands.
+    """States of the points of sweeps or jobs."""
 
-    Attributes:
-        watch: Show it again and again, until every point has ended.
-        interval_s: Seconds between two looks.
-    """
-
-    watch: bool = False
-    interval_s: float = 10.0
+    watch: bool = False  # refresh until every point has ended
+    interval_s: float = 10.0  # seconds between two refreshes
 
 
 @dataclass
 class Logs(Places):
-    """The last lines of the logs of some points.
+    """The last lines of points' logs."""
 
-    Attributes:
-        lines: Lines of each log.
-        follow: Go on with what is added, until every point has ended.
-    """
-
-    lines: int = 40
-    follow: bool = False
+    lines: int = 40  # of each log
+    follow: bool = False  # print new lines until every point has ended
 
 
 @dataclass
 class Cancel(Places):
-    """End jobs.
+    """Cancellation of jobs."""
 
-    Attributes:
-        yes: Do not ask.
-    """
-
-    yes: bool = False
+    yes: bool = False  # do not ask for confirmation
 
 
 @dataclass
 class Resume(Places):
-    """Submit the points of a sweep that have no good record and no job on its way.
+    """Submission of the points of a sweep that have neither a final record nor a job."""
 
-    Attributes:
-        wait: Follow the jobs to their end.
-        allow_unsupported: UNSUPPORTED counts as 0 in the exit code.
-    """
-
-    wait: bool = False
-    allow_unsupported: bool = False
+    wait: bool = False  # follow submitted jobs until they have ended
+    allow_unsupported: bool = False  # UNSUPPORTED points do not change the exit code
 
 
 @dataclass
 class Repro(Resume):
-    """Run one point again, exactly as the ledger has it."""
+    """Repetition of one point with the configuration in the ledger."""
