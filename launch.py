@@ -17,7 +17,7 @@ from typing import Any
 
 from jobs.errors import JobError, NotInstalled, NoWorkingDirectory
 from jobs.sweeps.request import PointRequest
-from jobs.terminal.interrupts import nothing_started_told
+from jobs.terminal.interrupts import nothing_started_notice
 from jobs.text import plain_text, shell_quote, shorten
 from jobs.verbs.command_line import Call, CommandLine, as_typed
 from jobs.verbs.completion import FLAG_NAMES, Completion, spell_choices, without_groups
@@ -68,7 +68,7 @@ def execute(words: list[str]) -> int:
             print(_version())
             return 0
         verb = VERBS[line.verb]
-        with nothing_started_told() if verb.points else contextlib.nullcontext():
+        with nothing_started_notice() if verb.points else contextlib.nullcontext():
             config = _composed(line)
         if config is None:
             return 0  # a flag asked only to print something

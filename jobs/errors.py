@@ -16,6 +16,7 @@ fields, never on the text.
         UnknownId                an id that no sweep contains
         NoSweep                  the folder of sweeps is missing or empty
         NotInteractive           a question without a terminal to ask it on
+        NotCancellable           a job that only its own terminal can end
         NotInstalled             a package or a Python version is missing
         NoWorkingDirectory       the working directory was deleted
       SchedulerError             the scheduler refused or did not answer
@@ -220,6 +221,16 @@ class NotInteractive(UsageError):
 
 
 @dataclass(eq=False)
+class NotCancellable(UsageError):
+    """A job that only the terminal in which it runs can end."""
+
+    job_id: str
+
+    def __str__(self) -> str:
+        return f"{self.job_id} runs in another terminal; press Ctrl-C there"
+
+
+@dataclass(eq=False)
 class NoSweep(UsageError):
     """There is no sweep in the folder of sweeps, or no such folder."""
 
@@ -279,12 +290,18 @@ class SchedulerUnavailable(SchedulerError):
 
 @dataclass(eq=False)
 class SubmissionRefused(SchedulerError):
-    """The scheduler refused a submission; `detail` is its own message with the key to change."""
+    """The scheduler refused a submission.
+
+    Attributes:
+        detail: The scheduler's own message.
+        settings: Settings that may have caused it, as "key=value", the likeliest first.
+    """
 
     detail: str
+    settings: Sequence[str] = ()
 
     def __str__(self) -> str:
-        return self.detail
+        return f"{', '.join(self.settings) or 'the submission'} was refused: {self.detail}"
 
 
 @dataclass(eq=False)

@@ -23,11 +23,11 @@ from jobs.collect.store import (
 from jobs.collect.table_files import csv_text, json_text, write_parquet
 from jobs.errors import LedgerError, WrongIds
 from jobs.files import private_files, remove_partial_files
+from jobs.schedulers.scheduler import Scheduler
 from jobs.status.collection import Collection
 from jobs.status.job_logs import JobLogs
 from jobs.status.point_history import PointHistory
 from jobs.status.point_result import PointResult, Quote
-from jobs.status.scheduler_query import AskStates
 from jobs.status.survey import survey
 from jobs.sweeps.file_problem import FileProblem
 from jobs.sweeps.selection import Selection, select
@@ -41,7 +41,7 @@ def collect(
     runs_dir: Path,
     results_dir: Path,
     *,
-    ask_states: AskStates | None = None,
+    schedulers: Sequence[Scheduler] = (),
 ) -> Collection:
     """Gather everything of some ids in `results_dir/<name>/`.
 
@@ -54,20 +54,20 @@ def collect(
         collection = gather_records(file, results_dir)
     else:
         selections = select(words, runs_dir)
-        collection = _stored(selections) or _gather(selections, results_dir, ask_states)
+        collection = _stored(selections) or _gather(selections, results_dir, schedulers)
     write_tables(collection)
     return collection
 
 
 def read_points(
-    words: list[str], runs_dir: Path, ask_states: AskStates | None = None
+    words: list[str], runs_dir: Path, schedulers: Sequence[Scheduler] = ()
 ) -> Collection:
     """Return what `collect` would gather, without copying or writing anything."""
     file = _records_file(words)
     if file is not None:
         return load_records(file)
     selections = select(words, runs_dir)
-    return _stored(selections) or _gather(selections, None, ask_states)
+    return _stored(selections) or _gather(selections, None, schedulers)
 
 
 def write_tables(collection: Collection) -> None:
@@ -100,10 +100,10 @@ def _stored(selections: list[Selection]) -> Collection | None:
 
 
 def _gather(
-    selections: list[Selection], results_dir: Path | None, ask_states: AskStates | None
+    selections: list[Selection], results_dir: Path | None, schedulers: Sequence[Scheduler]
 ) -> Collection:
     """Return a collection of the selections, with a folder if there is a `results_dir`."""
-    found = survey(selections, ask_states)
+    found = survey(selections, schedulers)
     for sweep in found.sweeps:
         if not sweep.planned and not any((sweep.folder / name).exists() for name in LEDGER_FILES):
             problem = "contains no sweep, no collection and no attempts of points"
@@ -135,7 +135,7 @@ def _gather(
         sweep.sweep_id: sweep.info.model_dump(mode="json") if sweep.info else {}
         for sweep in found.sweeps
     }
-    return Collection(name, points, folder, infos, problems, list(jobs), list(found.query_notes))
+    return Collection(name, points, folder, infos, problems, list(jobs), list(found.answer.notes))
 
 
 def _copied(history: PointHistory, folder: Path) -> PointResult:

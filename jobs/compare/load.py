@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from jobs.collect.gather import read_points
@@ -11,14 +12,14 @@ from jobs.collect.store import STORE_NAME, load_collection
 from jobs.compare.baseline import FOLDER as BASELINES
 from jobs.compare.baseline import load_baseline
 from jobs.errors import RecordError, UsageError
+from jobs.schedulers.scheduler import Scheduler
 from jobs.status.collection import Collection
-from jobs.status.scheduler_query import AskStates
 
 BASELINE_PREFIX = "baseline/"
 
 
 def load_side(
-    word: str, runs_dir: Path, results_dir: Path, ask_states: AskStates | None = None
+    word: str, runs_dir: Path, results_dir: Path, schedulers: Sequence[Scheduler] = ()
 ) -> Collection:
     """Reads one side of a comparison.
 
@@ -28,7 +29,7 @@ def load_side(
             id, `latest`, or a job id in any form.
         runs_dir: Where sweeps lie.
         results_dir: Where collections and baselines lie.
-        ask_states: Asks the scheduler for jobs that have not ended; None: nobody is asked.
+        schedulers: Schedulers to query for jobs that have not ended.
 
     Returns:
         The collection; nothing is gathered.
@@ -42,7 +43,7 @@ def load_side(
     if "/" in word and path.suffix == ".json":
         return load_published(path)
     try:
-        return read_points([word], runs_dir, ask_states)
+        return read_points([word], runs_dir, schedulers)
     except UsageError:
         gathered = results_dir / word
         if "/" in word or not (gathered / STORE_NAME).is_file():

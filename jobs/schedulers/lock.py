@@ -1,4 +1,4 @@
-"""A sweep's right to submit: one process at a time has it, and gives it back however it ends."""
+"""The lock of a sweep: one process at a time submits or runs its points."""
 
 from __future__ import annotations
 
@@ -19,15 +19,9 @@ _TRIES, _PAUSE_S = 4, 0.05
 
 @contextlib.contextmanager
 def submitting(ledger: Ledger) -> Iterator[int]:
-    """Holds a sweep's right to submit or to run here, which one process has at a time.
+    """Hold the lock, and yield its descriptor; a child that inherits it holds the lock too.
 
-    What is made meanwhile, here and by the jobs, may be read by whoever may read the sweep.
-
-    Args:
-        ledger: The sweep.
-
-    Yields:
-        The lock's descriptor. A child that inherits it holds the lock too, until it ends.
+    Files created meanwhile, here and by the jobs, have the permissions of the sweep's folder.
 
     Raises:
         SweepLocked: Another process submits or runs this sweep.
@@ -42,7 +36,7 @@ def submitting(ledger: Ledger) -> Iterator[int]:
 
 
 def is_submitting(root: Path) -> bool:
-    """Whether a process submits or runs this sweep now; False where that cannot be told."""
+    """Return True if a process submits or runs this sweep now; False if that is unknown."""
     try:
         with open_regular(root / LOCK) as handle:
             fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -54,7 +48,7 @@ def is_submitting(root: Path) -> bool:
 
 
 def _take(descriptor: int, ledger: Ledger) -> None:
-    # Who only looks whether it is taken has it for a moment.
+    # `is_submitting` holds the lock for a moment.
     for left in reversed(range(_TRIES)):
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -64,5 +58,5 @@ def _take(descriptor: int, ledger: Ledger) -> None:
                 continue
             raise SweepLocked(ledger.sweep_id) from None
         except OSError:
-            pass  # a file system without locks: the folder of each submission is exclusive still
+            pass  # a file system without locks: submission folders are still exclusive
         return

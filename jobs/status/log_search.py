@@ -24,7 +24,7 @@ _SIGNS: tuple[tuple[Cause, re.Pattern[str]], ...] = tuple(
         (Cause.preempted, r"CANCELLED AT .* DUE TO PREEMPTION"),
         (Cause.node_fail, r"CANCELLED AT .* DUE TO NODE FAILURE|Node failure on"),
         (Cause.cancelled, r"\*\*\* (?:JOB|STEP) .* CANCELLED AT"),
-        (Cause.launch_failed, r"^setup line \d+ failed, so the job does: "),
+        (Cause.launch_failed, r"^setup line \d+ failed[,:] "),
         (Cause.out_of_memory_host, r"oom[-_]kill|Out Of Memory|OUT_OF_MEMORY"),
         (Cause.out_of_memory_gpu, r"CUDA out of memory|CUDA_ERROR_OUT_OF_MEMORY"),
         (Cause.container_failed, r"pyxis: .*(?:fail|error)|enroot.*\[ERROR\]"),

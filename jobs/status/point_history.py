@@ -6,15 +6,13 @@ A record decides if there is one, then the scheduler, then the files that the po
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
 from jobs.process import is_running
 from jobs.record import INFRASTRUCTURE_CAUSES, Cause, Process, Record, State
-from jobs.schedulers.slurm.reasons import explained
-from jobs.schedulers.slurm.states import RUNNING, WAITING, TaskState, state_of
+from jobs.schedulers.scheduler import Phase, QueryResult, TaskState
 from jobs.status.job_logs import JobLogs
 from jobs.status.log_search import LogSign, find_sign
 from jobs.status.point_result import PointResult, Quote
@@ -129,14 +127,14 @@ class PointHistory:
             return True
         return record.cause in INFRASTRUCTURE_CAUSES
 
-    def may_have_ended(self, states: Mapping[str, TaskState]) -> bool:
+    def may_have_ended(self, answer: QueryResult) -> bool:
         """True if its job ended after its files were read, which may lack the record then."""
-        state = states.get(self.query_id or "")
-        return self.record is None and state is not None and state.state not in RUNNING | WAITING
+        state = answer.tasks.get(self.query_id or "")
+        return self.record is None and state is not None and state.final
 
-    def with_states(self, states: Mapping[str, TaskState], moment: float) -> PointHistory:
+    def with_answer(self, answer: QueryResult, moment: float) -> PointHistory:
         """Return the history with the scheduler's answer."""
-        state = state_of(self.job_id, self.sweep.names, states) if self.job_id else None
+        state = answer.task(self.job_id, self.sweep.names) if self.job_id else None
         return replace(self, task_state=state, moment=moment)
 
     # What follows from them.
@@ -260,7 +258,7 @@ class PointHistory:
             return None
         if record.cause in INFRASTRUCTURE_CAUSES and state is not None:
             restarted = (state.restarts or 0) > record.identity.restart_count
-            if state.state in WAITING or (restarted and state.state in RUNNING):
+            if state.pending or (restarted and state.running):
                 return Conclusion(State.REQUEUED, f"after {record.cause}")
             if restarted and state.cause is Cause.cancelled:
                 return self._without_record(state, "requeued, and ended before this point's turn")
@@ -271,13 +269,13 @@ class PointHistory:
         state = self.task_state
         if state is None:
             return None
-        if state.state in WAITING:
-            requeued = state.state.startswith("REQUEUE")
-            return Conclusion(State.REQUEUED if requeued else State.PENDING, explained(state))
-        if state.state in RUNNING:
+        if state.pending:
+            requeued = state.phase is Phase.REQUEUED
+            return Conclusion(State.REQUEUED if requeued else State.PENDING, state.explained())
+        if state.running:
             if self.latest is None:
                 return Conclusion(State.PENDING, "queued inside a running job")
-            return Conclusion(State.RUNNING, explained(state))
+            return Conclusion(State.RUNNING, state.explained())
         task = self.task
         missing = task is not None and not (self.sweep.folder / task.job_id).is_dir()
         return self._without_record(
@@ -287,7 +285,7 @@ class PointHistory:
     def _without_record(self, state: TaskState, consequence: str) -> Conclusion:
         """Return the conclusion of a job that ended and left no record of the point."""
         python = self.sweep.interpreter(self.task.job_id) if self.task else None
-        end = explained(state, python) or f"job ended with state {state.state}"
+        end = state.explained(python) or f"job ended with state {state.state}"
         sign = find_sign(self.logs, self.point_id)
         evidence = _quotes(sign)
         evidence += [Quote(list(state.evidence))] if state.evidence else []

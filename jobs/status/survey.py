@@ -5,15 +5,16 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from jobs.record import State
 from jobs.schedulers.lock import is_submitting
+from jobs.schedulers.registry import query_jobs
+from jobs.schedulers.scheduler import QueryResult, Scheduler
 from jobs.status.exit_code import exit_code
 from jobs.status.job_logs import JobLogs
 from jobs.status.point_history import PointHistory
-from jobs.status.scheduler_query import AskStates, ask
 from jobs.sweeps.file_problem import FileProblem
 from jobs.sweeps.reading import read_sweep
 from jobs.sweeps.selection import Selection
@@ -27,14 +28,14 @@ class Survey:
     Attributes:
         points: Points, sweep by sweep in the plan's order.
         sweeps: Files of the sweeps.
-        query_notes: Limits of the scheduler's answer.
         submitting: Ids of sweeps whose planned points a process is about to submit or run.
+        answer: Answer of the schedulers.
     """
 
     points: tuple[PointHistory, ...]
     sweeps: tuple[SweepFiles, ...]
-    query_notes: tuple[str, ...] = ()
     submitting: tuple[str, ...] = ()
+    answer: QueryResult = field(default_factory=QueryResult)
 
     @property
     def totals(self) -> dict[State, int]:
@@ -50,7 +51,7 @@ class Survey:
     def notes(self) -> tuple[str, ...]:
         """Remarks on what the points' states do not show."""
         remark = "a process is still submitting or running points"
-        return (*self.query_notes, *(f"{name}: {remark}" for name in self.submitting))
+        return (*self.answer.notes, *(f"{name}: {remark}" for name in self.submitting))
 
     @property
     def under_way(self) -> bool:
@@ -65,10 +66,10 @@ class Survey:
 
 def survey(
     selections: Sequence[Selection],
-    ask_states: AskStates | None,
+    schedulers: Sequence[Scheduler],
     clock: Callable[[], float] = time.time,
 ) -> Survey:
-    """Read the sweeps, query the scheduler once, and join both."""
+    """Read the sweeps, query each scheduler once, and join both."""
     sweeps: dict[Path, SweepFiles] = {}
     chosen: dict[Path, dict[str, None]] = {}
     for selection in selections:
@@ -76,26 +77,25 @@ def survey(
         sweep = sweeps.setdefault(root, read_sweep(root))
         chosen.setdefault(root, {}).update(dict.fromkeys(selection.points_of(sweep)))
     before = [point for root in sweeps for point in _histories(sweeps[root], chosen[root])]
-    ids = dict.fromkeys(point.query_id or "" for point in before)
-    names = [name for name in ids if name.partition("_")[0].isdecimal()]
-    states, notes = ask(names, list(sweeps.values()), ask_states, clock())
+    ids = list(dict.fromkeys(filter(None, (point.query_id for point in before))))
+    answer = query_jobs(ids, list(sweeps.values()), schedulers, clock())
     points: list[PointHistory] = []
     for root, sweep in sweeps.items():
         mine = [one for one in before if one.sweep is sweep]
-        if any(one.may_have_ended(states) for one in mine):
+        if any(one.may_have_ended(answer) for one in mine):
             # A job writes its records before it ends, so they are there by now.
             fresh = read_sweep(root)
             if fresh.planned.keys() >= sweep.planned.keys():
                 sweeps[root] = fresh
                 mine = _histories(fresh, chosen[root])
-        points += [one.with_states(states, clock()) for one in mine]
+        points += [one.with_answer(answer, clock()) for one in mine]
     planned = {one.sweep.sweep_id for one in points if one.state is State.PLANNED}
     submitting = tuple(
         sweep.sweep_id
         for root, sweep in sweeps.items()
         if sweep.sweep_id in planned and is_submitting(root)
     )
-    return Survey(tuple(points), tuple(sweeps.values()), tuple(notes), submitting)
+    return Survey(tuple(points), tuple(sweeps.values()), submitting, answer)
 
 
 def _histories(sweep: SweepFiles, point_ids: dict[str, None]) -> list[PointHistory]:

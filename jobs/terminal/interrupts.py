@@ -1,4 +1,4 @@
-"""Ctrl-C and its like, held back while something is done that must not be left half done."""
+"""Ctrl-C and its like, held back while something must not be left half done."""
 
 from __future__ import annotations
 
@@ -8,44 +8,41 @@ import threading
 from collections.abc import Iterator
 from types import FrameType
 
-NOTHING_STARTED = "nothing was submitted, and nothing stays."
+NOTHING_STARTED = "nothing was submitted, and no files remain."
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @contextlib.contextmanager
 def interrupts_held() -> Iterator[list[int]]:
-    """Notes the signals that would end this process, in place of raising wherever they come.
-
-    Yields:
-        The numbers of those that have come so far; what takes long looks into it.
+    """Record the signals that would end this process, and yield the list of those received.
 
     Raises:
-        KeyboardInterrupt: At the end, where one has come, whatever else was raised.
+        KeyboardInterrupt: At the end, if there was one, whatever else was raised.
     """
-    held: list[int] = []
+    received: list[int] = []
     if threading.current_thread() is not threading.main_thread():
-        yield held  # signals are the main thread's
+        yield received  # only the main thread receives signals
         return
 
     def hold(number: int, frame: FrameType | None) -> None:
-        held.append(number)
+        received.append(number)
 
-    before = {}
+    previous = {}
     try:
         for number in _ENDING:
-            if signal.getsignal(number) not in (signal.SIG_IGN, None):  # nohup stays nohup
-                before[number] = signal.signal(number, hold)
-        yield held
+            if signal.getsignal(number) not in (signal.SIG_IGN, None):  # keep nohup's choice
+                previous[number] = signal.signal(number, hold)
+        yield received
     finally:
-        for number, handler in before.items():
+        for number, handler in previous.items():
             signal.signal(number, handler)
-        if held:
+        if received:
             raise KeyboardInterrupt
 
 
 @contextlib.contextmanager
-def nothing_started_told() -> Iterator[None]:
-    """Says after Ctrl-C that nothing has come of the command: it had not written its plan yet."""
+def nothing_started_notice() -> Iterator[None]:
+    """Report after Ctrl-C that the command has done nothing: its plan was not written yet."""
     try:
         yield
     except KeyboardInterrupt:

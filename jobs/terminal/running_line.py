@@ -1,11 +1,11 @@
-"""What a terminal shows while a point runs here: for how long, and the last that its log said."""
+"""The line that a terminal shows while a point runs here: its time, and its last progress line."""
 
 from __future__ import annotations
 
 import contextlib
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,65 +13,63 @@ from jobs.runner.postmortem import tail
 from jobs.terminal import screen
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from rich.console import Console
+    from rich.progress import Progress
 
-    from jobs.sweeps.ledger import Ledger
-
-_SAID = re.compile(r"\[\d\d:\d\d:\d\d\] (.+)")
+_PROGRESS_LINE = re.compile(r"\[\d\d:\d\d:\d\d\] (.+)")
 _PAUSE_S = 0.2
 
 
 @contextlib.contextmanager
-def running_line(out: Console, ledger: Ledger) -> Iterator[Callable[[], None]]:
-    """Shows one line, rewritten in place, as long as the context lasts; nothing off a terminal.
+def running_line(out: Console, root: Path) -> Iterator[Callable[[], None]]:
+    """Yield a function that rewrites the line in place, to be called a few times a second.
 
-    No thread draws it: points are started by forks, and a thread could hold a lock meanwhile.
-
-    Args:
-        out: Where it is shown.
-        ledger: Whose newest log is quoted.
-
-    Yields:
-        To be called a few times a second.
+    Nothing is shown before the first call, and nothing if `out` is not a terminal. `root` is the
+    sweep's folder, whose newest log is quoted. There is no thread, because points are started by
+    forks, and a thread could hold a lock at that moment.
     """
-    if not out.is_terminal:
-        yield lambda: None
-        return
+    line: Progress | None = None
+    last, log = 0.0, Path()
+
+    def tick() -> None:
+        nonlocal line, last, log
+        if not out.is_terminal or time.monotonic() - last < _PAUSE_S:
+            return
+        last = time.monotonic()
+        newest = newest_log(root)
+        if line is None:
+            line = _start(out)
+        elif newest != log:
+            line.reset(line.task_ids[0])
+        log = newest
+        line.update(line.task_ids[0], description=last_progress(log), refresh=True)
+
+    try:
+        yield tick
+    finally:
+        if line is not None:
+            line.stop()
+
+
+def _start(out: Console) -> Progress:
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-    columns = (
-        SpinnerColumn(),
-        TimeElapsedColumn(),
-        TextColumn("{task.description}", markup=False),
-    )
-    last, newest = 0.0, Path()
-    with Progress(*columns, console=out, auto_refresh=False, transient=True) as progress:
-        task = progress.add_task("")
-
-        def tick() -> None:
-            nonlocal last, newest
-            if time.monotonic() - last < _PAUSE_S:
-                return
-            last = time.monotonic()
-            log = newest_log(ledger)
-            if log != newest:
-                newest = log
-                progress.reset(task)
-            progress.update(task, description=last_said(log), refresh=True)
-
-        yield tick
+    text = TextColumn("{task.description}", markup=False)
+    columns = (SpinnerColumn(), TimeElapsedColumn(), text)
+    line = Progress(*columns, console=out, auto_refresh=False, transient=True)
+    line.add_task("")
+    line.start()
+    return line
 
 
-def newest_log(ledger: Ledger) -> Path:
-    """The log that was begun last; one that does not exist where there is none."""
-    logs = ledger.root.glob("local-*/p-*/attempt-*/output.log")
-    return max(logs, key=lambda path: path.parent.stat().st_mtime, default=ledger.root / "none")
+def newest_log(root: Path) -> Path:
+    """Return the log that was started last; a path that does not exist if there is none."""
+    logs = root.glob("*/p-*/attempt-*/output.log")
+    return max(logs, key=lambda path: path.parent.stat().st_mtime, default=root / "none")
 
 
-def last_said(log: Path) -> str:
-    """The last line of a log in which the node says what it has done, without its time."""
+def last_progress(log: Path) -> str:
+    """Return the last progress line of a log, without its time."""
     lines, _ = tail(log)
-    said = [found[1] for line in lines if (found := _SAID.fullmatch(line))]
-    return screen.short(screen.harmless(said[-1])) if said else "starting"
+    progress = [match[1] for line in lines if (match := _PROGRESS_LINE.fullmatch(line))]
+    return screen.short(screen.harmless(progress[-1])) if progress else "starting"

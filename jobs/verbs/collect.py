@@ -7,7 +7,7 @@ from jobs.collect.gather import collect as gather
 from jobs.collect.output import show
 from jobs.errors import WrongIds
 from jobs.files import private_files
-from jobs.status.scheduler_query import whom
+from jobs.schedulers.registry import installed_schedulers
 from jobs.sweeps.folders import results_dir, runs_dir
 from jobs.sweeps.ledger import latest
 from jobs.terminal import screen
@@ -23,7 +23,9 @@ def collect(config: Collect, call: Call) -> int:
         raise WrongIds("collect", "at least one id", example="collect latest")
     with private_files():
         ids = list(call.ids)
-        collection = gather(ids, runs_dir(config), results_dir(config), ask_states=whom())
+        collection = gather(
+            ids, runs_dir(config), results_dir(config), schedulers=installed_schedulers()
+        )
         if config.report:
             from jobs.report.report import write_report
 

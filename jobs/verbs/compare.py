@@ -17,8 +17,8 @@ from jobs.compare.history import emulated_points, why_nothing
 from jobs.compare.history import history as follow
 from jobs.compare.load import load_side, stored_collections
 from jobs.errors import UsageError
+from jobs.schedulers.registry import installed_schedulers
 from jobs.status.collection import Collection
-from jobs.status.scheduler_query import whom
 from jobs.sweeps.folders import results_dir, runs_dir
 from jobs.terminal import screen
 from jobs.terminal.tables import show_table
@@ -150,7 +150,7 @@ def _too_few(call: Call, found: int, results: Path) -> str:
 def _sides(config: verbs.Places, call: Call, out: Console) -> list[Collection]:
     """Reads every collection of a command, as `collect` would, and tells its notes."""
     places = runs_dir(config), results_dir(config)
-    found = [load_side(word, *places, whom()) for word in call.ids]
+    found = [load_side(word, *places, installed_schedulers()) for word in call.ids]
     for note in dict.fromkeys(note for side in found for note in side.notes):
         screen.say(out, f"Note: {screen.harmless(note)}", style="yellow")
     return found

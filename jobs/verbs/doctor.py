@@ -1,4 +1,4 @@
-"""The verb `doctor`: what this machine, or a node of a cluster, can do, and why not."""
+"""The verb `doctor`: what this machine, or a node of a cluster, can run."""
 
 from __future__ import annotations
 
@@ -6,91 +6,104 @@ import dataclasses
 import shutil
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
-from conf.choices import Backend, Scheduler
-from conf.schema import Gpu
+from conf.choices import Backend
 from conf.verbs import Run
-from jobs.record import Outcome, Record
-from jobs.schedulers.local import has_sbatch, run_plan
-from jobs.schedulers.lock import submitting
+from jobs.errors import SchedulerError
+from jobs.record import Record, State
+from jobs.schedulers.registry import all_schedulers, scheduler_named
+from jobs.schedulers.scheduler import Site
+from jobs.source import CHECKOUT
 from jobs.sweeps.folders import runs_dir
-from jobs.sweeps.new_sweep import new_ledger, software, write_ledger
+from jobs.sweeps.new_sweep import software
 from jobs.sweeps.plan import make_plan
 from jobs.sweeps.request import PointRequest
-from jobs.sweeps.source import CHECKOUT, source_of
+from jobs.sweeps.selection import Selection
+from jobs.sweeps.source import source_of
 from jobs.terminal import screen
-from jobs.terminal.interrupts import nothing_started_told
+from jobs.terminal.interrupts import nothing_started_notice
 from jobs.terminal.tables import show_table
 from jobs.text import shell_quote
 from jobs.verbs.command_line import Call
-from jobs.verbs.node_probe import doctor_slurm, limits_or_reason
+from jobs.verbs.follow import follow
+from jobs.verbs.status import show_next
+from jobs.verbs.submit import hidden_progress, show_submission, submit_new
 
 
-def doctor(asks: Sequence[PointRequest], call: Call) -> int:
-    """Shows what the login side and a node find, through a real probe.
+def doctor(requests: Sequence[PointRequest], call: Call) -> int:
+    """Show what the login side and, through a real probe, a node report.
 
-    Args:
-        asks: One configuration with job=probe.
-        call: The command.
-
-    Returns:
-        0 when it did its work, whatever it found; 1 if the probe ended as an ERROR.
+    Returns 0 whatever they report, 1 if the probe ended as an ERROR.
     """
-    config: Run = asks[0].config
-    if not any(word.startswith("gpu=") for word in call.overrides):
-        config = _whatever_is_here(config)
-    with nothing_started_told():
-        made = make_plan([PointRequest(config, asks[0].choices)])
-    slurm = config.cluster.scheduler is Scheduler.slurm
-    answered = limits_or_reason() if slurm else None
+    config = requests[0].config
+    scheduler = scheduler_named(config.cluster.scheduler.name)
+    site: Site | None = None
+    problem = ""
+    with nothing_started_notice():
+        make_plan(requests)
+        try:
+            site = scheduler.site()
+        except SchedulerError as error:
+            problem = str(error)
     out = screen.console()
-    login = screen.table("Login side", "what", "answer")
-    for name, answer in _login(config, answered if isinstance(answered, str) else None):
-        login.add_row(name, answer)
-    show_table(out, login)
-    if isinstance(answered, str):
-        screen.say(out, "No node was asked: nothing was submitted.", style="yellow")
+    _show_login_side(config, problem)
+    if site is None:
+        screen.say(out, "No node was probed: nothing was submitted.", style="yellow")
         return 0
-    if answered is not None:
-        return doctor_slurm(config, call, answered, out)
-    with nothing_started_told():
-        ledger = new_ledger(config)
-        write_ledger(made, ledger, verb=call.verb, command=call.command)
-    with submitting(ledger):
-        ended = run_plan(made, ledger, lambda point, record: None)
-    record: Record = ended[0][1]
+    site.show(out)
+    if not any(word.startswith(("gpu=", "gpu.")) for word in call.overrides):
+        config = _with_gpu_of(site, config)
+    with nothing_started_notice():
+        plan = make_plan([PointRequest(config, requests[0].choices)])
+    ledger, result = submit_new(plan, scheduler, call, hidden_progress)
+    if result.records:
+        ((_, record),) = result.records
+        _show_probe(record)
+        screen.say(out, f"Records: {shell_quote(ledger.root)}")
+        return 1 if State(record.outcome) is State.ERROR else 0
+    show_submission(ledger, result, call, waits=True)
+    ids = ledger.sweep_id + call.places
+    survey = follow([Selection(ledger.root)], ids, out)
+    point = survey.points[0]
+    if point.record is not None:
+        _show_probe(point.record)
+    show_next(survey, ids, out)
+    return 1 if point.state is State.ERROR else 0
+
+
+def _with_gpu_of(site: Site, config: Run) -> Run:
+    """Return a probe of the first GPU, if the configuration requests none and there is one."""
+    gpu = site.first_gpu()
+    if config.gpu.device == "cuda" or gpu is None:
+        return config
+    return dataclasses.replace(config, gpu=gpu, backend=Backend.te)
+
+
+def _show_probe(record: Record) -> None:
+    out = screen.console()
     screen.show_record(record, out)
     screen.show_variables(record, out)
-    screen.say(out, f"Records: {shell_quote(ledger.root)}")
-    return 1 if record.outcome is Outcome.ERROR else 0
 
 
-def _whatever_is_here(config: Run) -> Run:
-    """On a local machine with a GPU driver, the probe takes the GPU that is there."""
-    local = config.cluster.scheduler is Scheduler.local
-    if local and Path("/dev/nvidiactl").exists():
-        gpu = Gpu(name="any", any=True)
-        return dataclasses.replace(config, gpu=gpu, backend=Backend.te)
-    return config
-
-
-def _login(config: Run, silent: str | None) -> list[tuple[str, str]]:
+def _show_login_side(config: Run, problem: str) -> None:
+    """Show software, folders and schedulers; `problem` is why the cluster did not answer."""
     source = source_of()
     commit = source.commit or "no git checkout"
     free_gib = shutil.disk_usage(CHECKOUT).free / 2**30
-    return [
-        ("Python", f"{sys.version.split()[0]} ({sys.executable})"),
-        *sorted((name, version) for name, version in software().items() if name != "python"),
-        ("commit", f"{commit}{' (dirty)' if source.dirty else ''}"),
-        ("runs_dir", str(runs_dir(config))),
-        ("free disk", f"{free_gib:.0f} GiB"),
-        ("SLURM", _slurm(silent)),
-        ("cluster", f"{config.cluster.name} ({config.cluster.scheduler.name})"),
-    ]
-
-
-def _slurm(silent: str | None) -> str:
-    if silent is not None:
-        return f"{'sbatch is here, but' if has_sbatch() else 'no sbatch here:'} {silent}"
-    return "sbatch is here" if has_sbatch() else "no sbatch here: only cluster=local"
+    table = screen.table("Login side", "property", "value")
+    table.add_row("Python", f"{sys.version.split()[0]} ({sys.executable})")
+    for name, version in sorted(software().items()):
+        if name != "python":
+            table.add_row(name, version)
+    table.add_row("commit", f"{commit}{' (dirty)' if source.dirty else ''}")
+    table.add_row("runs_dir", str(runs_dir(config)))
+    table.add_row("free disk", f"{free_gib:.0f} GiB")
+    for scheduler in all_schedulers():
+        presence = scheduler.presence()
+        if presence is not None:
+            used = scheduler.name == config.cluster.scheduler.name
+            table.add_row(
+                presence[0], f"{presence[1]}; {problem}" if used and problem else presence[1]
+            )
+    table.add_row("cluster", f"{config.cluster.name} ({config.cluster.scheduler.name})")
+    show_table(screen.console(), table)

@@ -25,7 +25,7 @@ def logs(config: Logs, call: Call) -> int:
         raise InvalidValue("lines", "be at least 1", config.lines)
     out = screen.console()
     offsets: dict[Path, int] = {}
-    for point in survey(selected(config, call), None).points:
+    for point in survey(selected(config, call), []).points:
         for path in point.logs:
             if path not in offsets:
                 offsets[path] = path.stat().st_size

@@ -1,4 +1,4 @@
-"""The verbs `resume` and `repro`: submits what has no good record yet, or one point anew."""
+"""The verb `resume`: submits or runs what has no good record yet."""
 
 from __future__ import annotations
 
@@ -6,131 +6,144 @@ from collections.abc import Sequence
 
 from rich.console import Console
 
-from conf.choices import Scheduler
-from conf.verbs import Repro, Resume, Run
-from jobs.errors import SchedulerError, UsageError
+from conf.verbs import Resume, Run
+from jobs.errors import SchedulerUnavailable, WrongIds
 from jobs.files import remove_partial_files
-from jobs.schedulers.local import record_unsupported
 from jobs.schedulers.lock import submitting
-from jobs.schedulers.slurm.batches import make_batches
-from jobs.schedulers.slurm.dispatch import cut_short_told, show_submitted, submit_batches
-from jobs.schedulers.slurm.limits import ask_limits
-from jobs.schedulers.slurm.recover import recover
+from jobs.schedulers.registry import scheduler_named
+from jobs.schedulers.scheduler import Phase, Scheduler, SubmissionResult
 from jobs.status.point_history import PointHistory
 from jobs.status.survey import Survey
 from jobs.sweeps.ledger import Ledger
 from jobs.sweeps.plan import Plan
-from jobs.sweeps.planned_point import PlannedPoint, point_id
-from jobs.sweeps.reading import read_sweep
+from jobs.sweeps.planned_point import PlannedPoint
 from jobs.sweeps.selection import Selection
 from jobs.sweeps.source import Source, source_of
 from jobs.terminal import screen
 from jobs.text import pluralize
 from jobs.verbs.command_line import Call
 from jobs.verbs.follow import follow
-from jobs.verbs.run import run_here, start
 from jobs.verbs.status import look, named, selected, show_next
+from jobs.verbs.submit import show_results, show_submission, shown_progress, submit_request
 
-_NAMED = 10
+_MAX_NAMED = 10
+_UNFINISHED = 3
 
 
 def resume(config: Resume, call: Call) -> int:
-    """Submits every point of a sweep that has no final good record and no job on its way.
+    """Submit every point of a sweep that has no final good record and no job under way.
 
-    Args:
-        config: Whether to wait.
-        call: One sweep, or jobs or points of one; none: the newest sweep.
-
-    Returns:
-        0 when all was submitted or nothing was left, 1 if a part was refused, 3 if jobs still end
-        whose points may then have to be submitted; with `wait`, by the outcomes.
+    Returns 0 if all were submitted or none was left, 1 if a part was refused, 3 if some jobs are
+    still ending, whose points may have to be submitted later. With `wait`, and for points that
+    run within this command, the exit code follows from the outcomes.
     """
     selections = selected(config, call)
     folders = {one.folder.resolve() for one in selections}
     if len(folders) > 1:
-        raise UsageError(f"resume must be given one sweep, got {len(folders)}; resume each")
+        raise WrongIds("resume", "one sweep", [one.name for one in folders])
     ledger = Ledger(folders.pop())
     out = screen.console()
     _show_changed_code(ledger, out)
-    if ledger.info().scheduler == Scheduler.local.name:
-        return _resume_here(ledger, selections, config, call)
-    code = _submit_rest(ledger, selections, call, out, waits=config.wait)
-    if not config.wait:
-        return code
-    ids = named(selections, call)
-    seen = follow(selections, ids, out)
-    show_next(seen, ids, out)
-    return seen.exit_code(allow_unsupported=config.allow_unsupported)
+    scheduler = scheduler_named(ledger.info().scheduler)
+    survey, points, result = _submit_rest(scheduler, ledger, selections, call)
+    damaged = _UNFINISHED if survey.damage and not scheduler.detached else 0
+    if result is None:
+        screen.say(out, f"Nothing to submit of {ledger.sweep_id}: {_summary(survey.points)}.")
+    elif result.records:
+        plan = Plan(points, Run(allow_unsupported=config.allow_unsupported), source_of())
+        return show_results(result, ledger, plan, call) or damaged
+    else:
+        show_submission(ledger, result, call, waits=config.wait)
+    if scheduler.detached and not config.wait:
+        ending = _UNFINISHED if _ending_jobs(survey) else 0
+        return ending if result is None or result.complete else 1
+    if scheduler.detached:
+        ids = named(selections, call)
+        survey = follow(selections, ids, out)
+        show_next(survey, ids, out)
+    return survey.exit_code(allow_unsupported=config.allow_unsupported)
 
 
 def _submit_rest(
-    ledger: Ledger, selections: Sequence[Selection], call: Call, out: Console, *, waits: bool
-) -> int:
-    limits = ask_limits()
-    with submitting(ledger) as lock, cut_short_told(ledger, call.places, new=False):
+    scheduler: Scheduler, ledger: Ledger, selections: Sequence[Selection], call: Call
+) -> tuple[Survey, tuple[PlannedPoint, ...], SubmissionResult | None]:
+    """Return the state before, the points to run, and what became of them (None: there are none).
+
+    Raises:
+        SchedulerUnavailable: The scheduler does not list its jobs; nothing was submitted, because
+            points could be submitted twice.
+    """
+    out = screen.console()
+    ids = ledger.sweep_id + call.places
+    with (
+        submitting(ledger) as lock,
+        scheduler.interruption_notice(ledger, ids, new=False),
+    ):
         remove_partial_files(ledger.root)
-        for line in recover(ledger, limits.name):
-            screen.say(out, f"Found: {line}")
-        seen = look(selections)
-        for row in seen.points:
-            if row.planned.unsupported is not None and not row.finished:
-                record_unsupported(row.planned, ledger)  # whoever planned it died before
-        if any("squeue does not answer" in note for note in seen.notes):
-            raise SchedulerError(f"nothing is submitted while that is so: {seen.notes[0]}")
-        rest = [row.planned for row in seen.points if row.needs_run]
-        ending = _show_ending(seen.points, out)
-        if not rest:
-            screen.say(out, f"Nothing to submit of {ledger.sweep_id}: {_standing(seen.points)}.")
-            return ending
-        done = submit_batches(ledger, make_batches(rest, limits), limits, lock)
-    show_submitted(ledger, done, call.places, out, waits=waits)
-    return 1 if any(one.job_id is None for one in done) else ending
+        for job_id in scheduler.recover(ledger):
+            screen.say(out, f"Recovered: job {job_id} had been submitted")
+        survey = look(selections)
+        if survey.answer.unreachable is not None:
+            raise SchedulerUnavailable(
+                "find out which points have a job", survey.answer.unreachable
+            )
+        _show_damage(survey, out)
+        _show_ending(survey, out)
+        points = tuple(point.planned for point in survey.points if _needs_run(point, scheduler))
+        if not points:
+            return survey, points, None
+        request = scheduler.prepare(points)
+        with shown_progress(ledger, points) as progress:
+            return survey, points, submit_request(request, ledger, lock, progress)
 
 
-def _show_ending(rows: Sequence[PointHistory], out: Console) -> int:
-    """Names the jobs that are ending and may leave points to submit; 3 if there are any."""
-    states = [row.task_state for row in rows if row.under_way and row.task_state is not None]
-    jobs = list(dict.fromkeys(one.job_id for one in states if one.state == "COMPLETING"))
-    if not jobs:
-        return 0
-    more = f" and {len(jobs) - _NAMED} more" if len(jobs) > _NAMED else ""
-    screen.say(
-        out,
-        f"Still ending (COMPLETING): {pluralize(len(jobs), 'job')}, "
-        f"{', '.join(jobs[:_NAMED])}{more}; resume again once they have ended",
-        style="yellow",
+def _needs_run(point: PointHistory, scheduler: Scheduler) -> bool:
+    """True if a point has neither a good record nor a job under way.
+
+    Jobs that end with their command cannot be under way: this process holds the lock.
+    """
+    if point.planned.unsupported is not None or not scheduler.detached:
+        return not point.finished or point.needs_run
+    return point.needs_run
+
+
+def _ending_jobs(survey: Survey) -> list[str]:
+    """Return the jobs that are being stopped and may leave points to submit."""
+    tasks = [
+        point.task_state
+        for point in survey.points
+        if point.under_way and point.task_state is not None
+    ]
+    return list(dict.fromkeys(task.job_id for task in tasks if task.phase is Phase.ENDING))
+
+
+def _show_ending(survey: Survey, out: Console) -> None:
+    jobs = _ending_jobs(survey)
+    if jobs:
+        more = f" and {len(jobs) - _MAX_NAMED} more" if len(jobs) > _MAX_NAMED else ""
+        screen.say(
+            out,
+            f"Still ending: {pluralize(len(jobs), 'job')}, {', '.join(jobs[:_MAX_NAMED])}{more}; "
+            "resume again when they have ended",
+            style="yellow",
+        )
+
+
+def _summary(points: Sequence[PointHistory]) -> str:
+    good = sum(point.finished for point in points)
+    counts = (
+        (good, f"{pluralize(good, 'point has', 'points have')} a good record"),
+        (
+            len(points) - good,
+            f"{pluralize(len(points) - good, 'point has', 'points have')} a job under way",
+        ),
     )
-    return 3
+    return ", ".join(text for count, text in counts if count)
 
 
-def _standing(rows: Sequence[PointHistory]) -> str:
-    good = sum(row.finished for row in rows)
-    waiting = len(rows) - good
-    words = (
-        f"{pluralize(good, 'point has', 'points have')} a good record" if good else "",
-        f"{pluralize(waiting, 'point has', 'points have')} a job on its way" if waiting else "",
-    )
-    return ", ".join(filter(None, words))
-
-
-def _resume_here(
-    ledger: Ledger, selections: Sequence[Selection], config: Resume, call: Call
-) -> int:
-    with submitting(ledger):  # nobody else runs it: what has not ended never will
-        remove_partial_files(ledger.root)
-        seen = look(selections)
-    _show_damage(seen, screen.console())
-    rest = tuple(row.planned for row in seen.points if row.needs_run or not row.finished)
-    if not rest:
-        screen.console().print("Nothing to run: every point has a good record.")
-        return seen.exit_code(allow_unsupported=config.allow_unsupported)
-    made = Plan(rest, Run(allow_unsupported=config.allow_unsupported), source_of())
-    return run_here(made, ledger, call) or (3 if seen.damage else 0)
-
-
-def _show_damage(seen: Survey, out: Console) -> None:
-    """Names a plan that has lost points: they are run no more."""
-    for problem in seen.damage:
+def _show_damage(survey: Survey, out: Console) -> None:
+    """Show that points are missing from a damaged plan: they are not run again."""
+    for problem in survey.damage:
         screen.say(out, f"damaged: {problem.file}: {problem.what}", style="yellow")
 
 
@@ -139,59 +152,13 @@ def _show_changed_code(ledger: Ledger, out: Console) -> None:
     if then != now and not (ledger.root / "snapshot").is_dir():
         screen.say(
             out,
-            f"Note: the code has changed since the sweep was planned: {_words(then)}, now "
-            f"{_words(now)}; its points run from the code of now (launch.snapshot=true keeps it)",
+            f"Note: the code has changed since the sweep was planned ({code_name(then)}); its "
+            f"points run from the present code ({code_name(now)}). "
+            "launch.snapshot=true keeps the code",
         )
 
 
-def _words(source: Source) -> str:
+def code_name(source: Source) -> str:
+    """Return the commit and, of a changed tree, the hash of the changes."""
     commit = (source.commit or "no commit")[:12]
     return f"{commit} with changes {source.dirty_hash}" if source.dirty else commit
-
-
-def repro(config: Repro, call: Call) -> int:
-    """Runs one point again exactly as the ledger has it, as a sweep of its own.
-
-    Args:
-        config: Whether to wait.
-        call: One point, or a job that has one.
-
-    Returns:
-        As `run`.
-    """
-    if len(call.ids) != 1:
-        raise UsageError(f"repro must be given one point (p-...), got {len(call.ids)} ids")
-    point = _only_point(selected(config, call))
-    cluster, launch = point.typed_site()
-    source = source_of()
-    name = point_id(point.config, cluster, source)
-    again = point.model_copy(update={"point_id": name, "index": 0})
-    out = screen.console()
-    if again.point_id != point.point_id:
-        screen.say(
-            out,
-            f"Note: {point.point_id} ran from other code; this is {again.point_id}: "
-            f"{_words(source)}. For the same: check out its commit.",
-        )
-    run = Run(
-        cluster=cluster,
-        launch=launch,
-        runs_dir=config.runs_dir,
-        wait=config.wait,
-        allow_unsupported=config.allow_unsupported,
-    )
-    return start(Plan((again,), run, source), call)
-
-
-def _only_point(selections: Sequence[Selection]) -> PlannedPoint:
-    found = {
-        name: sweep.planned[name]
-        for one in selections
-        for sweep in [read_sweep(one.folder)]
-        for name in one.points_of(sweep)
-    }
-    if len(found) != 1:
-        raise UsageError(
-            f"repro must be given one point, got {len(found)}: {', '.join(list(found)[:5])}"
-        )
-    return next(iter(found.values()))

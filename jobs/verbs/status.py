@@ -12,8 +12,8 @@ from rich.text import Text
 
 from conf.verbs import Places, Status
 from jobs.errors import UsageError
+from jobs.schedulers.registry import installed_schedulers
 from jobs.status.point_history import PointHistory
-from jobs.status.scheduler_query import whom
 from jobs.status.survey import Survey, survey
 from jobs.sweeps.folders import runs_dir
 from jobs.sweeps.selection import Selection, select
@@ -35,7 +35,7 @@ def selected(config: Places, call: Call) -> list[Selection]:
 
 def look(selections: Sequence[Selection]) -> Survey:
     """Surveys sweeps and jobs, asking SLURM where there is one."""
-    return survey(selections, whom())
+    return survey(selections, installed_schedulers())
 
 
 def status(config: Status, call: Call) -> int:

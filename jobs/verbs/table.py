@@ -51,14 +51,14 @@ VERBS = {
         points=True,
     ),
     "plan": Verb(
-        "jobs.verbs.run:plan",
+        "jobs.verbs.plan:plan",
         configs.Sweep,
         "show what a sweep would run and submit; nothing is submitted",
         points=True,
         many=True,
     ),
     "sweep": Verb(
-        "jobs.verbs.run:sweep",
+        "jobs.verbs.sweep:sweep",
         configs.Sweep,
         "run every point of a grid, or of axes: shape.seq_len=1024,4096 recipe=bf16,mxfp8",
         points=True,
@@ -81,7 +81,7 @@ VERBS = {
         takes_ids=True,
     ),
     "repro": Verb(
-        "jobs.verbs.resume:repro", configs.Repro, "run one point again, unchanged", takes_ids=True
+        "jobs.verbs.repro:repro", configs.Repro, "run one point again, unchanged", takes_ids=True
     ),
     "collect": Verb(
         "jobs.verbs.collect:collect",

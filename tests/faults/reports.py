@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any, Protocol
 
-from jobs.status.scheduler_query import LAST_SEEN
+from jobs.schedulers.slurm.memory import LAST_SEEN
 from jobs.sweeps.ledger import Ledger
 from tests.faults.matrix import Report
 from tests.launcher import Launcher

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from jobs.record import Cause
-from jobs.status.scheduler_query import LAST_SEEN
+from jobs.schedulers.slurm.memory import LAST_SEEN
 from jobs.sweeps.ledger import Ledger
 from jobs.sweeps.new_sweep import write_ledger
 from jobs.sweeps.plan import make_plan

@@ -20,9 +20,11 @@ from jobs.record import read_record
 from jobs.report.drawings import Plots
 from jobs.report.report import render
 from jobs.runner.attempt import read_outcome
-from jobs.schedulers.slurm.states import Knowledge, TaskState
+from jobs.schedulers.slurm.memory import LAST_SEEN
+from jobs.schedulers.slurm.query import JobStates
+from jobs.schedulers.slurm.scheduler import SlurmScheduler
+from jobs.schedulers.slurm.task import SlurmTask
 from jobs.status.collection import Collection
-from jobs.status.scheduler_query import LAST_SEEN
 from jobs.status.survey import survey
 from jobs.sweeps.ledger import Ledger, latest, sweeps
 from jobs.sweeps.reading import read_sweep
@@ -86,7 +88,7 @@ class _CollectedSweep:
             text = '{"point_id": "p-0001", "point": %s, "command": "x"}'
             config = point.model_dump_json(include={"config"}).removeprefix('{"config":')[:-1]
             (self.root / "points" / f"{point.point_id}.json").write_text(text % config)
-        survey([Selection(self.root)], lambda _: Knowledge({"14_0": _RUNNING}))
+        survey([Selection(self.root)], [SlurmScheduler(lambda _: JobStates({"14_0": _RUNNING}))])
         (self.root / LAST_SEEN).unlink(missing_ok=True)
         self.notes_without_cache = self._notes()
         (self.root / LAST_SEEN).write_text(
@@ -130,7 +132,9 @@ class _CollectedSweep:
             refused = False
             sweep = read_sweep(self.root)
             assert {"p-0000", "p-0002"} <= set(sweep.planned)
-            result = survey([Selection(self.root)], lambda names: Knowledge({"14_1": _RUNNING}))
+            result = survey(
+                [Selection(self.root)], [SlurmScheduler(lambda _: JobStates({"14_1": _RUNNING}))]
+            )
             assert sum(result.totals.values()) == len(result.points)
             ledger = Ledger(self.root)
             for read in (ledger.info, ledger.plan, ledger.jobs, lambda: latest(self.runs)):
@@ -154,7 +158,10 @@ class _CollectedSweep:
     def _notes(self) -> list[str]:
         with self._changed(f"{ATTEMPT}/record.json", b""):
             (self.root / ATTEMPT / "record.json").unlink()
-            result = survey([Selection(self.root)], lambda _: Knowledge({}, "squeue: down", "no"))
+            result = survey(
+                [Selection(self.root)],
+                [SlurmScheduler(lambda _: JobStates({}, "squeue: down", "no"))],
+            )
         assert len(result.points) == 3
         return list(result.notes)
 
@@ -199,4 +206,4 @@ class _CollectedSweep:
             path.write_bytes(good)
 
 
-_RUNNING = TaskState("14_1", "15", "RUNNING", evidence=("squeue: x",))
+_RUNNING = SlurmTask("14_1", "15", "RUNNING", evidence=("squeue: x",))

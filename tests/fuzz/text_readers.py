@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from jobs.errors import UsageError
 from jobs.schedulers.slurm.commands import Answer
 from jobs.schedulers.slurm.limits import parse_limits
-from jobs.schedulers.slurm.missing_rows import lost
-from jobs.schedulers.slurm.states import Knowledge, join, parse_sacct, parse_squeue
+from jobs.schedulers.slurm.memory import lost
+from jobs.schedulers.slurm.query import JobStates, join, parse_sacct, parse_squeue
 from jobs.sweeps.ids import parse_target
 from jobs.text import plain_text
 from tests.fuzz.inputs import TEXT, changed_lines, words
@@ -98,7 +98,7 @@ def read_states(answers: tuple[str, str]) -> bool:
     listed = {row.task.job_id: row.task for row in parse_squeue(queue)}
     accounted = parse_sacct(accounting)
     for joined in (join(listed, accounted), join(None, accounted), join(listed, None)):
-        for task in [*joined.values(), lost("14_0", Knowledge(joined))]:
+        for task in [*joined.values(), lost("14_0", JobStates(joined))]:
             assert isinstance(task.final, bool)
             assert task.cause is None or task.final
             assert task.elapsed_s is None or task.elapsed_s >= 0

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from jobs.record import INFRASTRUCTURE_CAUSES, State
-from jobs.schedulers.slurm.submission import left_behind
+from jobs.schedulers.slurm.submission import unrecorded_folders
 from jobs.sweeps.ledger import PLANNED_JOB, Ledger
 from jobs.sweeps.planned_point import PlannedPoint
 from tests.soak.injector import Faults
@@ -134,7 +134,7 @@ class Audit:
         problems = [
             f"{path}: a submission without a job"
             for ledger in self.ledgers
-            for path in left_behind(ledger)
+            for path in unrecorded_folders(ledger)
         ]
         recorded = {(line.name, line.job_id) for one in self.ledgers for line in one.jobs()}
         jobs = {(run.submission, run.job_id.partition("_")[0]) for run in self.runs}

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from jobs.schedulers.lock import LOCK
-from jobs.status.scheduler_query import LAST_SEEN
+from jobs.schedulers.slurm.memory import LAST_SEEN
 from tests.slurm_cluster.processes import Process
 from tests.slurm_cluster.slurm import SlurmCluster
 

@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from jobs.files import PARTIAL_SUFFIX
-from jobs.schedulers.slurm.submission import left_behind
+from jobs.schedulers.slurm.submission import unrecorded_folders
 from jobs.sweeps.ledger import Ledger, sweeps
 from jobs.sweeps.source import source_of
 from tests.slurm_cluster.launching import SlurmUser
@@ -156,7 +156,7 @@ class _Soak:
             self.submitter.sweep()
             ledgers = sweeps(self.runs)
             audit = Audit(ledgers, self.faults)
-            self._resume([one for one in ledgers if left_behind(one) or _parts(one.root)])
+            self._resume([one for one in ledgers if unrecorded_folders(one) or _parts(one.root)])
             for _ in range(ROUNDS):
                 unfinished = audit.unfinished(self._table())
                 if not unfinished:

@@ -1,1 +1,1 @@
-"""SLURM: everything that is specific to it."""
+"""Points as jobs of a SLURM cluster."""

@@ -1,4 +1,4 @@
-"""From planned points to submissions: what is alike goes into one array, cut to the cluster."""
+"""From planned points to submissions: points with the same request share an array."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from conf.site import Cluster, Launch
-from jobs.errors import UsageError
+from jobs.errors import InvalidConfig, InvalidValue
 from jobs.schedulers.slurm.estimate import job_time_min, memory_mib, point_time_s
 from jobs.schedulers.slurm.fit import Need, complete, max_submit, over_limits
 from jobs.schedulers.slurm.limits import ClusterLimits
@@ -22,19 +22,12 @@ from jobs.schedulers.slurm.script import Submission
 from jobs.sweeps.planned_point import PlannedPoint
 
 FAR_OVER = 2.0
-"""An estimate this many times over a limit warns: the points will hardly end within it."""
+"""An estimate this many times over a limit warns: the points will hardly fit."""
 
 
 @dataclass(frozen=True)
 class Capped:
-    """An estimate that was cut to what the partition allows.
-
-    Attributes:
-        key: The key that was estimated.
-        most: What the partition allows.
-        estimated: What was estimated.
-        remedy: What else would help.
-    """
+    """An estimate that was reduced to what the partition allows."""
 
     key: str
     most: float
@@ -43,31 +36,31 @@ class Capped:
 
     @property
     def far(self) -> bool:
-        """Whether the points will hardly do with what they get."""
+        """True if the points will hardly fit."""
         return self.estimated >= FAR_OVER * self.most
 
     def __str__(self) -> str:
-        return (
-            f"{self.key}={_figure(self.most)}: the partition allows no more, "
-            f"{_figure(self.estimated)} were estimated{self.remedy}"
+        most, estimated = (
+            str(value) if isinstance(value, int) else f"{value:.1f}"
+            for value in (self.most, self.estimated)
         )
-
-
-def _figure(value: float) -> str:
-    return str(value) if isinstance(value, int) else f"{value:.1f}"
+        return (
+            f"{self.key}={most} is the most that the partition allows; "
+            f"estimated: {estimated}{self.remedy}"
+        )
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Points that ask for the same, under the same site.
+    """Points with the same request.
 
     Attributes:
-        resources: What each of their jobs asks for.
-        cluster: The site's keys.
-        launch: How they become jobs.
+        resources: Request of each of their jobs.
+        cluster: Cluster configuration.
+        launch: Launch configuration.
         slots: Point ids of each job.
         time_min: Minutes of each job.
-        expected_s: Seconds that all their points are expected to take together.
+        expected_s: Expected seconds of all points together.
     """
 
     resources: Resources
@@ -77,6 +70,28 @@ class Batch:
     time_min: int
     expected_s: float
 
+    def __add__(self, other: Batch) -> Batch:
+        """Return both in one; their requests are the same."""
+        return replace(
+            self,
+            slots=self.slots + other.slots,
+            time_min=max(self.time_min, other.time_min),
+            expected_s=self.expected_s + other.expected_s,
+        )
+
+    def array_size(self, limits: ClusterLimits | None) -> int:
+        """Return how many of its jobs one array may hold."""
+        size = len(self.slots)
+        if limits is None:
+            return size
+        return min(size, limits.max_array_size, max_submit(self.resources, limits) or size)
+
+    def avoiding(self, nodes: Sequence[str]) -> Batch:
+        """Return the batch with these nodes excluded too."""
+        given = self.resources.exclude.split(",") if self.resources.exclude else []
+        names = ",".join(dict.fromkeys([*given, *nodes]))
+        return replace(self, resources=replace(self.resources, exclude=names or None))
+
 
 @dataclass(frozen=True)
 class Batches:
@@ -84,71 +99,75 @@ class Batches:
 
     Attributes:
         batches: In the order of their first points.
-        notes: What was chosen for the user, worth a line.
-        warnings: What was estimated far over what the points get.
+        choices: Choices made for the user, a sentence each.
+        capped: Estimates that were reduced.
     """
 
     batches: tuple[Batch, ...]
-    notes: tuple[str, ...] = ()
-    warnings: tuple[str, ...] = ()
+    choices: tuple[str, ...] = ()
+    capped: tuple[Capped, ...] = ()
+
+    @property
+    def notes(self) -> list[str]:
+        """Choices and reduced estimates, a sentence each."""
+        return [*self.choices, *(str(one) for one in self.capped if not one.far)]
+
+    @property
+    def warnings(self) -> list[str]:
+        """Estimates far above the limits, a sentence each."""
+        return [str(one) for one in self.capped if one.far]
 
     @property
     def jobs(self) -> int:
-        """Jobs and array tasks of all batches."""
+        """Number of jobs and array tasks."""
         return sum(len(batch.slots) for batch in self.batches)
 
     @property
-    def gpu_hours(self) -> float:
-        """GPU hours that are expected."""
-        return sum(one.expected_s * one.resources.gpus for one in self.batches) / 3600
+    def hours(self) -> float:
+        """Expected job hours."""
+        return sum(one.expected_s for one in self.batches) / 3600
 
     @property
-    def hours(self) -> float:
-        """Job hours that are expected."""
-        return sum(one.expected_s for one in self.batches) / 3600
+    def gpu_hours(self) -> float:
+        """Expected GPU hours."""
+        return sum(one.expected_s * one.resources.gpus for one in self.batches) / 3600
 
 
 def make_batches(points: Sequence[PlannedPoint], limits: ClusterLimits | None) -> Batches:
-    """Groups points by what they ask for.
-
-    Args:
-        points: The points to submit.
-        limits: The cluster; None where it cannot be asked.
-
-    Returns:
-        The batches.
+    """Group points by their requests; `limits` is None if the cluster does not answer.
 
     Raises:
-        UsageError: A request that cannot reach SLURM unchanged, or that the cluster would refuse
-            or leave pending for ever; a line for each.
+        InvalidConfig: Requests that cannot reach SLURM unchanged, or that the cluster would
+            refuse or leave pending forever.
     """
     groups: dict[str, list[PlannedPoint]] = {}
     for point in points:
         gpu = point.config.get("gpu")
         groups.setdefault(json.dumps([gpu, point.site], sort_keys=True), []).append(point)
-    made = [_batch(group, limits) for group in groups.values()]
     merged: dict[tuple[Resources, str], Batch] = {}
-    notes: dict[str, None] = {}
-    warnings: dict[str, None] = {}
-    for batch, said, capped in made:
-        notes.update(dict.fromkeys([*said, *(str(one) for one in capped if not one.far)]))
-        warnings.update(dict.fromkeys(str(one) for one in capped if one.far))
-        # GPUs that are asked for alike share an array.
+    choices: dict[str, None] = {}
+    capped: dict[Capped, None] = {}
+    for group in groups.values():
+        batch, of_group, reduced = _batch(group, limits)
+        choices.update(dict.fromkeys(of_group))
+        capped.update(dict.fromkeys(reduced))
+        # GPUs with the same request share an array.
         key = (batch.resources, repr((batch.cluster, batch.launch)))
-        known = merged.get(key)
-        merged[key] = batch if known is None else _together(known, batch)
-    batches = Batches(tuple(merged.values()), tuple(notes), tuple(warnings))
-    problems = dict.fromkeys(
-        problem
+        merged[key] = merged[key] + batch if key in merged else batch
+    batches = Batches(tuple(merged.values()), tuple(choices), tuple(capped))
+    problems = {
+        str(problem): problem
         for batch in batches.batches
         for problem in resource_problems(batch.cluster, batch.launch)
-    )
+    }
     if limits is not None and not problems:
-        for batch in batches.batches:
-            need = Need(batch.time_min, batches.jobs)
-            problems.update(dict.fromkeys(over_limits(batch.resources, need, limits)))
+        problems = {
+            str(problem): problem
+            for batch in batches.batches
+            for problem in over_limits(batch.resources, Need(batch.time_min, batches.jobs), limits)
+        }
     if problems:
-        raise UsageError("\n".join(problems))
+        raise InvalidConfig(tuple(problems.values()))
     return batches
 
 
@@ -169,8 +188,8 @@ def _batch(
         time_min = max(job_time_min([points[name] for name in slot], limit_s) for slot in slots)
         most = _longest(resources, limits)
         if most is not None and time_min > most:
-            fewer = "; fewer launch.points_per_job need less" if size > 1 else ""
-            capped.append(Capped("launch.time_min", most, time_min, fewer))
+            remedy = "; use fewer launch.points_per_job" if size > 1 else ""
+            capped.append(Capped("launch.time_min", most, time_min, remedy))
             time_min = most
     else:
         time_min = launch.time_min
@@ -182,13 +201,13 @@ def _memory_capped(
     resources: Resources, cluster: Cluster, launch: Launch, estimated_mib: int
 ) -> Iterator[Capped]:
     given = launch.memory_gib is not None or BY_CPU_OR_GPU & set(cluster.sbatch)
-    got_mib = resources.memory_mib
-    if not given and got_mib is not None and got_mib < estimated_mib:
-        yield Capped("launch.memory_gib", got_mib / 1024, estimated_mib / 1024)
+    memory = resources.memory_mib
+    if not given and memory is not None and memory < estimated_mib:
+        yield Capped("launch.memory_gib", memory / 1024, estimated_mib / 1024)
 
 
 def _longest(resources: Resources, limits: ClusterLimits | None) -> int | None:
-    """Minutes that the most generous of the named partitions allows; None: no limit."""
+    """Return the minutes that the most generous named partition allows; None: no limit."""
     if limits is None:
         return None
     if resources.partition is None:
@@ -200,71 +219,46 @@ def _longest(resources: Resources, limits: ClusterLimits | None) -> int | None:
     return max(limited) if limited and len(limited) == len(times) else None
 
 
-def _together(one: Batch, other: Batch) -> Batch:
-    return replace(
-        one,
-        slots=one.slots + other.slots,
-        time_min=max(one.time_min, other.time_min),
-        expected_s=one.expected_s + other.expected_s,
-    )
-
-
 def cut(
     batches: Batches, sweep: Path, limits: ClusterLimits | None, number: Callable[[], int]
 ) -> list[tuple[Submission, Batch]]:
-    """Cuts batches into arrays that the cluster takes.
+    """Cut batches into arrays that the cluster accepts, each with its batch.
 
-    Args:
-        batches: What is to be submitted.
-        sweep: The sweep's folder.
-        limits: The cluster; None: nothing is cut.
-        number: Gives each submission its number.
-
-    Returns:
-        The submissions in their order, each with its batch. Where a throttle is given, an array
-        waits for the one before it, so that the throttle holds for the whole batch.
+    With `launch.max_parallel`, an array waits for the one before it, so that the throttle holds
+    for the whole batch. `number` returns the number of each submission.
 
     Raises:
-        UsageError: An array would have to wait for one of several jobs and for the array before.
+        InvalidValue: An array would have to wait for one of several jobs and for an array.
     """
-    sizes = [_array_size(batch, limits) for batch in batches.batches]
-    for batch, size in zip(batches.batches, sizes, strict=True):
-        _refuse_any_of(batch, size)
-    made = []
-    for batch, size in zip(batches.batches, sizes, strict=True):
-        for start in range(0, len(batch.slots), max(1, size)):
-            made.append(
-                (
-                    Submission(
-                        sweep=sweep,
-                        number=number(),
-                        resources=batch.resources,
-                        time_min=batch.time_min,
-                        tasks=batch.slots[start : start + size],
-                        max_parallel=batch.launch.max_parallel,
-                        waits=start > 0 and batch.launch.max_parallel is not None,
-                    ),
-                    batch,
-                )
-            )
-    return made
-
-
-def _array_size(batch: Batch, limits: ClusterLimits | None) -> int:
-    """Jobs of a batch that one array may hold."""
-    size = len(batch.slots)
-    if limits is None:
-        return size
-    return min(size, limits.max_array_size, max_submit(batch.resources, limits) or size)
+    for batch in batches.batches:
+        _refuse_any_of(batch, batch.array_size(limits))
+    return [
+        (
+            Submission(
+                sweep=sweep,
+                number=number(),
+                resources=batch.resources,
+                time_min=batch.time_min,
+                tasks=batch.slots[start : start + size],
+                max_parallel=batch.launch.max_parallel,
+                waits=start > 0 and batch.launch.max_parallel is not None,
+            ),
+            batch,
+        )
+        for batch in batches.batches
+        for size in [max(1, batch.array_size(limits))]
+        for start in range(0, len(batch.slots), size)
+    ]
 
 
 def _refuse_any_of(batch: Batch, size: int) -> None:
-    """SLURM takes "any of these" or "all of these": an array of several adds one more."""
+    """Refuse "any of these jobs" for several arrays: each adds "and after the one before"."""
     dependency = batch.resources.dependency or ""
     if "?" in dependency and len(batch.slots) > size and batch.launch.max_parallel is not None:
-        raise UsageError(
-            f"cluster.dependency must hold no ? with launch.max_parallel where {len(batch.slots)} "
-            f"jobs need several arrays of at most {size}, which wait for each other, "
-            f"got {dependency!r}; put more points into one job: launch.points_per_job, or leave "
-            "launch.max_parallel out"
+        raise InvalidValue(
+            "cluster.dependency",
+            f"contain no ? with launch.max_parallel if {len(batch.slots)} jobs need several "
+            f"arrays of at most {size}, which wait for each other",
+            repr(dependency),
+            "increase launch.points_per_job, or remove launch.max_parallel",
         )

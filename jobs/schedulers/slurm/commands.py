@@ -1,4 +1,4 @@
-"""One call of a SLURM command: a clean environment, a time limit, and its answer."""
+"""Calls of SLURM's commands: a clean environment, a time limit, and the meaning of an error."""
 
 from __future__ import annotations
 
@@ -6,105 +6,127 @@ import os
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 
 from jobs.text import join_sentences
 
-# The clients themselves give up on a dead slurmctld only after 9 to 18 s.
+# The commands themselves give up on a dead slurmctld only after 9 to 18 s.
 TIME_LIMIT_S = 25.0
 
-# What tells a client where its cluster is; everything else named SLURM_ describes a job, or
-# changes what a command does or prints.
+# Variables that locate the cluster; everything else named SLURM_ describes a job, or changes what
+# a command does or prints.
 _KEPT = frozenset({"SLURM_CONF", "SLURM_CONF_SERVER", "SLURM_JWT"})
-_LEAKING = ("SLURM", "SBATCH_", "SRUN_", "SALLOC_", "SACCT_", "SQUEUE_", "SINFO_", "SCANCEL_")
-_LEAKING_TOO = ("SUBMITIT_", "PMI_", "PMIX_", "MXFP8_JOB_")
-_LEAKING_NAMES = frozenset(
+_REMOVED_PREFIXES = (
+    *("SLURM", "SBATCH_", "SRUN_", "SALLOC_", "SACCT_", "SQUEUE_", "SINFO_", "SCANCEL_"),
+    *("SUBMITIT_", "PMI_", "PMIX_", "MXFP8_JOB_"),
+)
+_REMOVED = frozenset(
     {"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "ZE_AFFINITY_MASK"}
     | {"PYTHONPATH", "PYTHONHOME"}
 )
 
 
+class Meaning(Enum):
+    """Meanings of SLURM's error messages that decide what happens next.
+
+    The value is the phrases of SLURM, in lower case; any of them is enough.
+    """
+
+    MAY_BE_ACCEPTED = ("timed out", "zero bytes")  # sbatch; the controller may have the job
+    ALREADY_ENDED = ("already completed",)  # scancel
+    UNKNOWN_JOB = ("invalid job id",)  # squeue
+    NO_ACCOUNTING = ("disabled",)  # sacct
+
+
 @dataclass(frozen=True)
 class Answer:
-    """What a command answered.
+    """Answer of a command.
 
     Attributes:
-        out: Its standard output.
-        error: Why there is no answer, in one line; None: there is one.
-        warning: What it wrote to standard error, whether it failed or not.
+        out: Standard output.
+        error: Why there is no answer, in one line; None if there is one.
+        warning: Standard error, whether the command failed or not.
+        silent: True if the command failed without a message, or was ended by the time limit.
     """
 
     out: str
     error: str | None = None
     warning: str = ""
+    silent: bool = False
+
+    def means(self, meaning: Meaning) -> bool:
+        """True if this is an error with that meaning."""
+        error = (self.error or "").lower()
+        return any(phrase in error for phrase in meaning.value)
 
 
 def clean_environment(environ: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The environment without what another job, or a user's own defaults, left in it.
+    """Return the environment without the variables of a surrounding job and users' defaults.
 
-    Args:
-        environ: What to clean; this process's environment if None.
-
-    Returns:
-        A copy in which no SLURM_ or SBATCH_ variable changes what a command does, and no GPU or
-        import path of this process is handed on to a job.
+    No SLURM_ or SBATCH_ variable changes what a command does, and no GPU or import path of this
+    process is passed on to a job.
     """
-    found = os.environ if environ is None else environ
-    prefixes = _LEAKING + _LEAKING_TOO
+    variables = os.environ if environ is None else environ
     return {
-        key: value
-        for key, value in found.items()
-        if key in _KEPT or not (key.startswith(prefixes) or key in _LEAKING_NAMES)
+        name: value
+        for name, value in variables.items()
+        if name in _KEPT or not (name.startswith(_REMOVED_PREFIXES) or name in _REMOVED)
     }
 
 
 def unused_variables(environ: Mapping[str, str] | None = None) -> list[str]:
-    """A note for each of sbatch's own variables that is set and does not reach it."""
-    found = os.environ if environ is None else environ
+    """Return a note for each SBATCH_ variable, none of which reaches sbatch."""
+    variables = os.environ if environ is None else environ
     return [
-        f"{name}={found[name]} is not used: every request is a key, like "
-        f"cluster.{name.removeprefix('SBATCH_').lower()}"
-        for name in sorted(found)
+        f"{name}={variables[name]} has no effect; set "
+        f"cluster.{name.removeprefix('SBATCH_').lower()} instead"
+        for name in sorted(variables)
         if name.startswith("SBATCH_")
     ]
 
 
-def call(command: Sequence[str], *, time_limit_s: float = TIME_LIMIT_S) -> Answer:
-    """Runs one SLURM command; a failure is an answer too.
+def call(
+    command: Sequence[str], *, time_limit_s: float = TIME_LIMIT_S, lock: int | None = None
+) -> Answer:
+    """Run one SLURM command; a failure is an answer too.
 
-    Args:
-        command: Program and arguments; no shell reads them.
-        time_limit_s: Seconds until the answer counts as missing.
-
-    Returns:
-        The output, or the reason why there is none.
+    With `lock`, a descriptor, the command outlives this process and holds the lock until it ends.
     """
-    env = clean_environment() | {"SLURM_TIME_FORMAT": "standard"}
+    outlives = lock is not None
     try:
-        done = subprocess.run(
+        process = subprocess.Popen(
             command,
-            env=env,
+            env=clean_environment() | ({} if outlives else {"SLURM_TIME_FORMAT": "standard"}),
             stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=time_limit_s,
-            check=False,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=outlives,
+            pass_fds=() if lock is None else (lock,),
         )
     except FileNotFoundError:
         return Answer("", f"{command[0]} is not installed here")
     except OSError as error:
-        return Answer("", f"{command[0]} cannot be run: {error.strerror}")
-    except subprocess.TimeoutExpired:
-        return Answer("", f"{command[0]} did not answer within {time_limit_s:.0f} s")
-    out, warning = (text.decode("utf-8", "replace") for text in (done.stdout, done.stderr))
-    if done.returncode == 0:
+        return Answer("", f"cannot run {command[0]}: {error.strerror}")
+    with process:
+        try:
+            streams = process.communicate(timeout=time_limit_s)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
+            message = f"{command[0]} did not answer within {time_limit_s:.0f} s"
+            return Answer("", message, silent=True)
+        except BaseException:
+            if not outlives:
+                process.kill()
+            raise
+    out, warning = (stream.decode("utf-8", "replace") for stream in streams)
+    if process.returncode == 0:
         return Answer(out, None, warning.strip())
-    return Answer(out, said(command[0], warning, done.returncode), warning.strip())
-
-
-def said(program: str, stderr: str, code: int) -> str:
-    """Why a program failed, from what it wrote to standard error, in one line."""
-    lines = [line.strip() for line in stderr.splitlines() if line.strip()]
-    # SLURM puts what went wrong last, and sbatch's reason after a general line.
-    words = join_sentences(
-        *dict.fromkeys(line.removeprefix(f"{program}: ") for line in lines[-2:])
+    lines = [line.strip() for line in warning.splitlines() if line.strip()]
+    # SLURM puts the error last, and sbatch its reason after a general line.
+    message = join_sentences(
+        *dict.fromkeys(line.removeprefix(f"{command[0]}: ") for line in lines[-2:])
     )
-    return f"{program}: {words}" if words else f"{program} ended with exit code {code}"
+    silent = not message
+    message = f": {message}" if message else f" exited with code {process.returncode}"
+    return Answer(out, command[0] + message, warning.strip(), silent)

@@ -1,65 +1,61 @@
-"""Dependencies on other jobs: which they name, and which of them can never be met."""
+"""`cluster.dependency`: the jobs that it names, and conditions that can never be met."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
-from jobs.schedulers.slurm.states import TaskState
+from jobs.errors import InvalidValue
+from jobs.schedulers.slurm.task import SlurmTask, array_of
 
-_DEPENDENCY = re.compile(r"(after\w*):([\d_:+]+)")
-
-
-def dependency_ids(dependency: str | None) -> list[str]:
-    """The jobs that a dependency names."""
-    found = []
-    for _, ids in _DEPENDENCY.findall(dependency or ""):
-        found += [part.partition("+")[0] for part in ids.split(":") if part]
-    return found
+_CONDITION = re.compile(r"(after\w*):([\d_:+]+)")
 
 
-def hopeless_dependency(dependency: str | None, states: Mapping[str, TaskState]) -> list[str]:
-    """Dependencies that can never be met, or that mean nothing.
-
-    Args:
-        dependency: As `--dependency` takes it.
-        states: What the cluster says of the jobs it names.
-
-    Returns:
-        A sentence for each.
-    """
-    unknown: list[str] = []
-    unmet: list[list[str]] = []
-    for condition in re.split(r"[,?]", dependency or ""):
-        found = _problems(condition, states)
-        unknown += found[0]
-        unmet.append(found[1])
-    if "?" in (dependency or "") and not all(unmet):
-        return unknown  # one of several conditions is enough
-    return unknown + [problem for problems in unmet for problem in problems]
+def dependency_ids(dependency: str) -> list[str]:
+    """Return the jobs that a dependency names."""
+    return [job_id for _, job_id in _conditions(dependency)]
 
 
-def _problems(condition: str, states: Mapping[str, TaskState]) -> tuple[list[str], list[str]]:
-    """What means nothing in one condition, and what of it can never be met."""
-    unknown, unmet = [], []
-    for kind, ids in _DEPENDENCY.findall(condition):
-        for job_id in (part.partition("+")[0] for part in ids.split(":") if part):
-            tasks = [task for name, task in states.items() if _is_of(name, task, job_id)]
+def dependency_problems(
+    dependency: str, states: Mapping[str, SlurmTask]
+) -> Iterator[InvalidValue]:
+    """Yield conditions that can never be met, and those on jobs that do not exist."""
+    unmet = []
+    for part in re.split(r"[,?]", dependency):
+        impossible = []
+        for kind, job_id in _conditions(part):
+            tasks = [
+                task
+                for name, task in states.items()
+                if job_id in (name, array_of(name), task.raw_job_id)
+            ]
             if not tasks:
-                unknown.append(
-                    f"cluster.dependency must name jobs that the cluster knows, got {kind}:"
-                    f"{job_id}, which SLURM would not wait for"
+                yield _invalid("name existing jobs", kind, job_id, "SLURM would not wait for it")
+            elif end := _impossible(kind, tasks):
+                impossible.append(
+                    _invalid("be satisfiable", kind, job_id, f"the job ended as {end}")
                 )
-                continue
-            ended = [task for task in tasks if task.final]
-            wrong = [task for task in ended if (task.state == "COMPLETED") != (kind == "afterok")]
-            if kind in ("afterok", "afternotok") and wrong and len(ended) == len(tasks):
-                unmet.append(
-                    f"cluster.dependency must be one that can still be met, got {kind}:{job_id}, "
-                    f"which ended as {wrong[0].state}"
-                )
-    return unknown, unmet
+        unmet.append(impossible)
+    if "?" not in dependency or all(unmet):  # "?": one condition is enough
+        yield from (problem for impossible in unmet for problem in impossible)
 
 
-def _is_of(name: str, task: TaskState, job_id: str) -> bool:
-    return job_id in (name, name.partition("_")[0], task.raw_job_id)
+def _conditions(dependency: str) -> list[tuple[str, str]]:
+    return [
+        (kind, part.partition("+")[0])
+        for kind, ids in _CONDITION.findall(dependency)
+        for part in ids.split(":")
+        if part
+    ]
+
+
+def _impossible(kind: str, tasks: list[SlurmTask]) -> str | None:
+    """Return the state in which the job ended, if that rules the condition out."""
+    wrong = [task for task in tasks if (task.state == "COMPLETED") != (kind == "afterok")]
+    if kind not in ("afterok", "afternotok") or not all(task.final for task in tasks):
+        return None
+    return wrong[0].state if wrong else None
+
+
+def _invalid(constraint: str, kind: str, job_id: str, remedy: str) -> InvalidValue:
+    return InvalidValue("cluster.dependency", constraint, f"{kind}:{job_id}", remedy)

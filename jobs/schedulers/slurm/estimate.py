@@ -1,7 +1,6 @@
-"""How long a point may take and how much host memory it needs, before anything has run.
+"""Estimated time and host memory of a point, before anything has run.
 
-The figures decide what a job asks for, so they err on the large side; a job that ends early costs
-nothing but a later place in the queue.
+A job requests what these estimates say, so they err on the large side.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from conf.schema import Point
 from mxfp8_attention.flops import projection_width, total_flops
 
 JOB_OVERHEAD_S = 120.0
-"""Of a whole job: prologue, container, the entry, and the last minute before its time limit."""
+"""Per job: prologue, container, entry point, and the last minute before the time limit."""
 
 _MARGIN = 1.5
 _START_S = {Backend.te: 120.0, Backend.emulated: 30.0}  # imports, kernels compiled on first use
@@ -31,7 +30,7 @@ _EMULATED_BYTES_PER_VALUE = 40
 
 
 def point_time_s(point: Point) -> float:
-    """Seconds that one point may take, its process included."""
+    """Return the seconds that one point may take, its process included."""
     start = _START_S[point.backend]
     if point.job is Job.probe:
         return start
@@ -49,15 +48,7 @@ def point_time_s(point: Point) -> float:
 
 
 def job_time_min(points: Iterable[Point], point_time_limit_s: int | None = None) -> int:
-    """Minutes that a job of these points asks for.
-
-    Args:
-        points: The points of its longest slot.
-        point_time_limit_s: Each point's own limit, where one is given.
-
-    Returns:
-        Whole minutes, margin included.
-    """
+    """Return the minutes that a job of these points requests, margin included."""
     if point_time_limit_s is not None:
         total = sum(float(point_time_limit_s) for _ in points)
     else:
@@ -66,7 +57,7 @@ def job_time_min(points: Iterable[Point], point_time_limit_s: int | None = None)
 
 
 def memory_mib(point: Point) -> int:
-    """Host memory in MiB that one point's process needs."""
+    """Return the host memory in MiB that one point's process needs."""
     base = _BASE_MIB[point.backend]
     if point.backend is not Backend.emulated or point.job is Job.probe:
         return base

@@ -1,4 +1,4 @@
-"""What a cluster allows: its limits, partitions, nodes and GPUs, and what its user may ask for."""
+"""Limits, partitions, nodes and GPUs of a cluster, and what its user may request."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 from jobs.errors import SchedulerUnavailable
 from jobs.schedulers.slurm.commands import Answer, call
+from jobs.schedulers.slurm.query import seconds
 from jobs.schedulers.slurm.resources import parse_gres
-from jobs.schedulers.slurm.states import seconds
 from jobs.text import parse_int
 
 _PAIR = re.compile(r"(\w+)=(\S*)")
@@ -54,7 +54,7 @@ class Partition:
     kinds: tuple[NodeKind, ...] = ()
 
     def has(self, gres: str) -> bool:
-        """Whether some node has such a resource at all; one without a type is of any type."""
+        """True if some node has the resource; one without a type matches any type."""
         return any(gres in (one, one.split(":")[0]) for kind in self.kinds for one in kind.gres)
 
 
@@ -84,17 +84,14 @@ class Qos:
 
 @dataclass(frozen=True)
 class ClusterLimits:
-    """Everything that the cluster says of itself.
+    """Everything that a cluster reports about itself.
 
     Attributes:
-        name: ClusterName.
-        version: SLURM's version.
         max_array_size: One more than the highest array index.
         max_job_count: Jobs that the controller keeps at once.
-        partitions: By name.
         associations: The user's, one for each account; empty without accounting.
         qos: By name; empty without accounting.
-        accounting_error: Why accounting could not be asked.
+        accounting_error: Why accounting could not be queried.
     """
 
     name: str
@@ -108,33 +105,29 @@ class ClusterLimits:
 
     @property
     def accounts_nest(self) -> bool:
-        """Whether an account in a partition's lists may stand for those below it, too."""
+        """True if an account in a partition's lists also covers the accounts below it."""
         numbers = [int(part) for part in self.version.split(".")[:2] if part.isdecimal()]
         return numbers >= [23, 11]
 
     @property
     def default_partition(self) -> Partition | None:
-        """Where a job goes that names none."""
+        """Partition of a job that names none."""
         return next((part for part in self.partitions.values() if part.default), None)
 
 
-_REMEDY = "do this where `sinfo` answers, on a login node of the cluster"
+_REMEDY = "run this on a login node of the cluster, where sinfo works"
 
 
-def ask_limits(user: str | None = None) -> ClusterLimits:
-    """Asks the cluster for its limits, all commands at the same time.
+def query_limits() -> ClusterLimits:
+    """Query the cluster's limits and the user's own, all commands at the same time.
 
-    Args:
-        user: Whose limits; the one who runs this if None.
-
-    Returns:
-        The limits. Accounting that is missing or down leaves a reason instead of limits.
+    If accounting is missing or down, its limits are left out and the reason is kept.
 
     Raises:
         SchedulerUnavailable: There is no SLURM here, or its controller does not answer.
     """
     fields = ",".join(f"{name}:|" for name in _SINFO)
-    select = [f"name={user or getpass.getuser()}", "withassoc", f"format={','.join(_ASSOC)}"]
+    select = [f"name={getpass.getuser()}", "withassoc", f"format={','.join(_ASSOC)}"]
     commands = (
         ["scontrol", "show", "config"],
         ["scontrol", "--oneliner", "show", "partition"],
@@ -146,14 +139,14 @@ def ask_limits(user: str | None = None) -> ClusterLimits:
         config, partitions, nodes, assoc, qos = pool.map(call, commands)
     for answer in (config, partitions, nodes):
         if answer.error:
-            raise SchedulerUnavailable("query the limits of the cluster", answer.error, _REMEDY)
+            raise SchedulerUnavailable("query the cluster's limits", answer.error, _REMEDY)
     return parse_limits(config.out, partitions.out, nodes.out, assoc, qos)
 
 
 def parse_limits(
     config: str, partitions: str, nodes: str, assoc: Answer, qos: Answer
 ) -> ClusterLimits:
-    """Reads what the five commands of `ask_limits` answered."""
+    """Parse the output of the five commands of `query_limits`."""
     values = {
         key.strip(): value.strip()
         for key, found, value in (line.partition("=") for line in config.splitlines())
@@ -201,7 +194,7 @@ def _partition(line: str, kinds: Mapping[str, list[NodeKind]]) -> Partition | No
 
 
 def _node_kinds(text: str) -> dict[str, list[NodeKind]]:
-    found: dict[str, list[NodeKind]] = {}
+    kinds: dict[str, list[NodeKind]] = {}
     for line in text.splitlines():
         parts = [part.strip() for part in line.split("|")]
         if len(parts) < len(_SINFO):
@@ -215,13 +208,13 @@ def _node_kinds(text: str) -> dict[str, list[NodeKind]]:
             features=tuple(part for part in features.split(",") if part != "(null)"),
             state=state,
         )
-        found.setdefault(name.rstrip("*"), []).append(kind)
-    return found
+        kinds.setdefault(name.rstrip("*"), []).append(kind)
+    return kinds
 
 
 def _associations(text: str, cluster: str) -> list[Association]:
-    """The user's associations on this cluster; accounting may know those on others too."""
-    found = []
+    """Parse the user's associations on this cluster; accounting may list other clusters too."""
+    associations = []
     for line in text.splitlines():
         parts = line.split("|")
         if len(parts) < len(_ASSOC):
@@ -230,7 +223,7 @@ def _associations(text: str, cluster: str) -> list[Association]:
         jobs, submit, group_submit, wall = parts[6 : len(_ASSOC)]
         if where.casefold() != cluster.casefold():
             continue
-        found.append(
+        associations.append(
             Association(
                 account=account,
                 default=account == default,
@@ -242,19 +235,19 @@ def _associations(text: str, cluster: str) -> list[Association]:
                 max_time_min=_minutes(wall),
             )
         )
-    return found
+    return associations
 
 
 def _qualities(text: str) -> list[Qos]:
-    found = []
+    qualities = []
     for line in text.splitlines():
         parts = line.split("|")
         if len(parts) < len(_QOS):
             continue
         name, jobs, submit, group_submit, wall = parts[: len(_QOS)]
         submits = _least(parse_int(submit), parse_int(group_submit))
-        found.append(Qos(name, parse_int(jobs), submits, _minutes(wall)))
-    return found
+        qualities.append(Qos(name, parse_int(jobs), submits, _minutes(wall)))
+    return qualities
 
 
 def _least(one: int | None, other: int | None) -> int | None:
@@ -263,9 +256,9 @@ def _least(one: int | None, other: int | None) -> int | None:
 
 
 def _minutes(text: str) -> int | None:
-    """Minutes of SLURM's [days-][hours:]minutes:seconds; None for UNLIMITED and the like."""
-    total = seconds(text)
-    return None if total is None else total // 60
+    """Parse SLURM's duration as minutes; None for UNLIMITED and the like."""
+    total_s = seconds(text)
+    return None if total_s is None else total_s // 60
 
 
 def _names(text: str) -> frozenset[str] | None:

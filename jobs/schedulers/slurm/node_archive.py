@@ -1,4 +1,4 @@
-"""What travels to the node: a submission's entry with its imports, and a sweep's snapshot."""
+"""Files that travel to the node: a submission's entry with its imports, and a snapshot."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ import subprocess
 import zipfile
 from pathlib import Path
 
-from jobs.errors import UsageError
+from jobs.errors import InvalidValue, SchedulerUnavailable
 from jobs.files import replace_atomically
-from jobs.source import untracked_sources
-from jobs.sweeps.source import CHECKOUT
+from jobs.source import CHECKOUT, untracked_sources
 
 ENTRY_ZIP = "entry.zip"
 SNAPSHOT = "snapshot"
@@ -28,15 +27,9 @@ _LIBRARIES = ("submitit", "cloudpickle", "typing_extensions")
 
 
 def pack_entry(folder: Path) -> Path:
-    """Packs what the entry needs into one archive that Python imports from as it is.
+    """Pack the entry and its imports into one archive that Python imports from directly.
 
-    Each submission has its own, from the code that submits: one that lies there is never taken.
-
-    Args:
-        folder: The submission's folder.
-
-    Returns:
-        The archive, for the job's PYTHONPATH: one file, as shared file systems like it.
+    Each submission gets its own, from the code that submits.
     """
     path = folder / ENTRY_ZIP
     # Stored, not compressed: a node's Python may come without zlib.
@@ -52,23 +45,20 @@ def pack_entry(folder: Path) -> Path:
     return path
 
 
-def _unfinished(folder: Path, name: str) -> Path:
-    """Where a part is made before it appears whole; what a killed process left there goes.
+def _partial(folder: Path, name: str) -> Path:
+    """Return the path of a part that is not whole yet; remove what a killed process left.
 
-    Whoever calls holds the sweep's lock: nobody else is making one.
+    The caller holds the sweep's lock, so no other process is making one.
     """
-    for left in folder.glob(f".{name}.*"):
-        if left.is_dir():
-            shutil.rmtree(left)
-        else:
-            left.unlink()
+    for path in folder.glob(f".{name}.*"):
+        shutil.rmtree(path)
     return folder / f".{name}.{os.getpid()}"
 
 
 def _sources(library: str) -> list[tuple[Path, str]]:
     spec = importlib.util.find_spec(library)
     if spec is None or spec.origin is None:
-        raise UsageError(f"{library} is not installed, so no job can be submitted; run make")
+        raise SchedulerUnavailable("submit jobs", f"{library} is not installed", "run make")
     origin = Path(spec.origin)
     if origin.name != "__init__.py":
         return [(origin, origin.name)]
@@ -80,7 +70,7 @@ def _sources(library: str) -> list[tuple[Path, str]]:
 
 
 def _copy(source: Path, target: Path) -> None:
-    """Copies a file; who may read the copy follows from where it lies, as for every other file."""
+    """Copy a file with default permissions, and its executable bit."""
     shutil.copyfile(source, target)
     if os.access(source, os.X_OK):
         mode = target.stat().st_mode
@@ -88,30 +78,21 @@ def _copy(source: Path, target: Path) -> None:
 
 
 def take_snapshot(folder: Path, checkout: Path = CHECKOUT) -> Path:
-    """Copies the tree as it is now, `untracked_sources` included, so that later edits do no harm.
-
-    Args:
-        folder: The sweep's folder.
-        checkout: The tree.
-
-    Returns:
-        The copy.
+    """Copy the tracked and untracked sources, so that later edits do not affect the sweep.
 
     Raises:
-        UsageError: git cannot list the tree's files.
+        InvalidValue: git cannot list the tree's files.
     """
     target = folder / SNAPSHOT
     if target.exists():
         return target
     command = ["git", "-C", str(checkout), "ls-files", "-cz"]
-    done = subprocess.run(command, capture_output=True, check=False)
-    if done.returncode != 0:
-        raise UsageError(
-            f"launch.snapshot=true needs a git checkout, and {checkout} is not one; "
-            "set launch.snapshot=false"
-        )
-    temporary = _unfinished(folder, SNAPSHOT)
-    tracked = filter(None, os.fsdecode(done.stdout).split("\0"))
+    listing = subprocess.run(command, capture_output=True, check=False)
+    if listing.returncode != 0:
+        constraint = f"be false, because {checkout} is not a git checkout"
+        raise InvalidValue("launch.snapshot", constraint, "true")
+    temporary = _partial(folder, SNAPSHOT)
+    tracked = filter(None, os.fsdecode(listing.stdout).split("\0"))
     for name in (*tracked, *untracked_sources(checkout)):
         source = checkout / name
         if source.is_file() and not source.is_symlink():

@@ -1,13 +1,14 @@
-"""Why sbatch refused a submission: its own words, and the key that caused it."""
+"""sbatch's refusals: its own message, and the keys that may have caused it."""
 
 from __future__ import annotations
 
 import re
 
+from jobs.errors import SubmissionRefused
 from jobs.schedulers.slurm.resources import Resources
 
-# sbatch's words, then the keys that may have caused them, the likeliest first.
-_REASONS: tuple[tuple[str, tuple[str, ...]], ...] = (
+# A phrase of sbatch, and the keys that may have caused it, the likeliest first.
+_KEYS_OF: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("Invalid partition", ("partition",)),
     ("account or account/partition", ("account", "partition")),
     ("Invalid account", ("account", "partition")),
@@ -38,7 +39,7 @@ _REASONS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ),
     ("partition", ("partition",)),
 )
-_KEYS = {
+_LAUNCH_KEYS = {
     "time_min": "launch.time_min",
     "memory_mib": "launch.memory_gib",
     "cpus_per_task": "launch.cpus_per_task",
@@ -49,41 +50,35 @@ _OPTION = re.compile(
 )
 
 
-def explain(reason: str, asked: Resources) -> str:
-    """Says in one line why sbatch refused, and what to change.
-
-    Args:
-        reason: sbatch's own words.
-        asked: What was asked for.
-
-    Returns:
-        "cluster.partition=gpux was refused: ...", with every key that may be at fault.
-    """
-    words = " ".join(reason.split()).removeprefix("sbatch: ").removeprefix("error: ")
-    option = _OPTION.search(words)
+def refusal_of(message: str, resources: Resources) -> SubmissionRefused:
+    """Return sbatch's refusal of a request, with every key that may have caused it."""
+    detail = " ".join(message.split()).removeprefix("sbatch: ").removeprefix("error: ")
+    option = _OPTION.search(detail)
+    names: tuple[str, ...] = (_ANY_OPTION,)
+    default = ""
     if option:
         name = option[1] or option[2]
         key = name.replace("-", "_")
-        culprit = ", ".join(_named(name, asked) or _named(key, asked)) or f"cluster.{key}"
-        return f"{culprit} was refused: {words}"
-    for sign, names in _REASONS:
-        if sign in words:
-            named = [word for name in names for word in _named(name, asked)]
-            given = ", ".join(named) or _KEYS.get(names[0], f"cluster.{names[0]}")
-            return f"{given} was refused: {words}"
-    given = ", ".join(_named(_ANY_OPTION, asked)) or "the submission"
-    return f"{given} was refused: {words}"
+        names = (name,) if _settings(name, resources) else (key,)
+        default = f"cluster.{key}"
+    else:
+        for phrase, keys in _KEYS_OF:
+            if phrase in detail:
+                names, default = keys, _LAUNCH_KEYS.get(keys[0], f"cluster.{keys[0]}")
+                break
+    settings = [setting for name in names for setting in _settings(name, resources)]
+    return SubmissionRefused(detail, tuple(settings or filter(None, [default])))
 
 
-def _named(name: str, asked: Resources) -> list[str]:
-    """A field of the request or a further option as its key and value; nothing if not given."""
-    options = [f"cluster.sbatch.{option}={value}" for option, value in asked.options]
+def _settings(name: str, resources: Resources) -> list[str]:
+    """Return a field of the request or a further option as "key=value", if it is set."""
+    options = [f"cluster.sbatch.{option}={value}" for option, value in resources.options]
     if name == _ANY_OPTION:
         return options
-    given = [word for word in options if word.startswith(f"cluster.sbatch.{name}=")]
-    value = getattr(asked, name, None)
+    given = [setting for setting in options if setting.startswith(f"cluster.sbatch.{name}=")]
+    value = getattr(resources, name, None)
     if value is not None and name == "memory_mib":
         given.append(f"launch.memory_gib={f'{value / 1024:.2f}'.rstrip('0').rstrip('.')}")
     elif value is not None:
-        given.append(f"{_KEYS.get(name, f'cluster.{name}')}={value}")
+        given.append(f"{_LAUNCH_KEYS.get(name, f'cluster.{name}')}={value}")
     return given

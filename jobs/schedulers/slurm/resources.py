@@ -1,29 +1,31 @@
-"""What a group of points asks a scheduler for, from the cluster's and the launch configuration."""
+"""What a group of points requests from SLURM, by the cluster and launch configuration."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
 
 from conf.schema import Gpu
 from conf.site import SCHEDULER_KEYS, Cluster, Launch, Request
+from jobs.errors import InvalidValue, NotSettable, UsageError
 from jobs.text import parse_int
 
-# Options that have a key of their own, and those that this tool decides itself.
+# Options that have a key of their own, and those that this tool sets itself.
 _OWN_OPTIONS: dict[str, str | None] = {
     **dict.fromkeys(("array", "output", "error", "open-mode", "parsable", "test-only"), None),
     **dict.fromkeys(("wrap", "wait", "job-name", "signal", "chdir", "input", "uid", "gid"), None),
     **dict.fromkeys(("nodes", "ntasks", "ntasks-per-node"), None),  # a point is one process
-    **dict.fromkeys(("clusters", "cluster"), None),  # only the cluster that is asked has the job
+    **dict.fromkeys(("clusters", "cluster"), None),  # jobs are queried on one cluster only
     **{name.replace("_", "-"): f"cluster.{name}" for name in SCHEDULER_KEYS},
     "time": "launch.time_min",
     "mem": "launch.memory_gib",
     "cpus-per-task": "launch.cpus_per_task",
 }
 BY_CPU_OR_GPU = frozenset({"mem-per-cpu", "mem-per-gpu"})
-"""Options that ask for memory in place of `launch.memory_gib`."""
+"""Options that request memory in place of `launch.memory_gib`."""
 _OPTION = re.compile(r"[a-z][a-z0-9-]*")
-# What an option's own reader would take apart, or cut: such values cannot arrive unchanged.
+# Values that sbatch splits or cuts: these cannot arrive unchanged otherwise.
 _LISTS = ("partition", "account", "qos", "gres", "gpus_per_node", "nodelist", "exclude")
 _LIST_VALUE = re.compile(r"[^\s'\"\\`$;&|<>#=*?]+")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
@@ -31,25 +33,12 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 @dataclass(frozen=True)
 class Resources:
-    """What one submission asks for; None is left to the cluster's own default.
+    """Request of one submission, by the names of sbatch's options; None: the cluster's default.
 
     Attributes:
-        partition: One or several, by commas.
-        account: Whom it is charged to.
-        qos: Quality of service.
-        constraint: An expression of node features.
-        gres: As `--gres` takes it.
-        gpus_per_node: As `--gpus-per-node` takes it.
-        nodelist: Nodes that must be among those given.
-        exclude: Nodes that must not.
-        reservation: A reservation's name.
-        dependency: As `--dependency` takes it.
-        nice: Adjustment of the priority.
-        comment: The user's words in the job's comment.
-        wckey: Workload characterization key.
         memory_mib: Host memory.
-        cpus_per_task: CPUs, also given to srun.
-        options: Further sbatch options, by name; an empty value is a flag.
+        cpus_per_task: CPUs, also passed to srun.
+        options: Further sbatch options by name; an empty value is a flag.
         srun: Further srun arguments.
     """
 
@@ -73,31 +62,25 @@ class Resources:
 
     @property
     def gpus(self) -> int:
-        """GPUs of one job, as far as the request says."""
+        """Number of GPUs of one job, as far as the request says."""
         return sum(
             count
-            for wanted in self.of_a_node.values()
-            for name, count in wanted.items()
+            for counts in self.of_a_node.values()
+            for name, count in counts.items()
             if name.split(":")[0] == "gpu"
         )
 
     @property
     def of_a_node(self) -> dict[str, dict[str, int]]:
-        """What a node must have, as `parse_gres` reads it, by the key that asks for it."""
+        """What a node must have, as `parse_gres` returns it, by the key that requests it."""
         gpus = [f"gpu:{part}" for part in (self.gpus_per_node or "").split(",") if part]
         return {"gres": parse_gres(self.gres or ""), "gpus_per_node": parse_gres(",".join(gpus))}
 
 
 def resources_of(gpu: Gpu, cluster: Cluster, launch: Launch) -> Resources:
-    """What points of one GPU model ask for under one site.
+    """Return the request for points on one GPU model, without what only the cluster can add.
 
-    Args:
-        gpu: The GPU that the points name.
-        cluster: The site's keys; one given there wins over what `requests` says of the GPU.
-        launch: Memory, CPUs.
-
-    Returns:
-        The request, without what only the cluster can tell.
+    A key of `cluster` takes precedence over `cluster.requests`.
     """
     mapped = cluster.requests.get(gpu.name, Request())
     chosen = {
@@ -106,7 +89,7 @@ def resources_of(gpu: Gpu, cluster: Cluster, launch: Launch) -> Resources:
         else getattr(mapped, field.name)
         for field in fields(Request)
     }
-    # One way of asking for GPUs replaces the other, the one that stands nearer to the user wins.
+    # One way of requesting GPUs replaces the other; the cluster's own key has precedence.
     if cluster.gpus_per_node is not None and cluster.gres is None:
         chosen["gres"] = None
     elif cluster.gres is not None and cluster.gpus_per_node is None:
@@ -121,28 +104,17 @@ def resources_of(gpu: Gpu, cluster: Cluster, launch: Launch) -> Resources:
     )
 
 
-def resource_problems(cluster: Cluster, launch: Launch) -> list[str]:
-    """What could not reach SLURM unchanged, one sentence each.
-
-    Args:
-        cluster: The site's keys.
-        launch: Memory, which may be asked for in one way only.
-
-    Returns:
-        "`key` must rule, got value; remedy" for each; none where all is well.
-    """
-    found = []
-    requests = {"cluster": cluster} | {
+def resource_problems(cluster: Cluster, launch: Launch) -> Iterator[UsageError]:
+    """Yield what could not reach SLURM unchanged."""
+    holders = {"cluster": cluster} | {
         f"cluster.requests.{name}": request for name, request in cluster.requests.items()
     }
-    for where, holder in requests.items():
+    for holder_key, holder in holders.items():
         for name in _LISTS:
             value = getattr(holder, name, None)
             if value is not None and not _LIST_VALUE.fullmatch(value):
-                found.append(
-                    f"{where}.{name} must be words without spaces, quotes and shell marks, "
-                    f"got {value!r}"
-                )
+                constraint = "contain no spaces, quotes or other special characters of a shell"
+                yield InvalidValue(f"{holder_key}.{name}", constraint, repr(value))
     texts: dict[str, str | None] = {
         **{
             f"cluster.{name}": getattr(cluster, name)
@@ -154,48 +126,38 @@ def resource_problems(cluster: Cluster, launch: Launch) -> list[str]:
     }
     for key, text in texts.items():
         if text is not None and _CONTROL.search(text):
-            found.append(f"{key} must be one line without control characters, got {text!r}")
+            yield InvalidValue(key, "be one line without control characters", repr(text))
     if {",", "?"} <= set(cluster.dependency or ""):
-        found.append(
-            "cluster.dependency must join with , (all) or with ? (any), not with both, "
-            f"got {cluster.dependency!r}"
+        yield InvalidValue(
+            "cluster.dependency",
+            "join conditions by , (all) or by ? (any), not by both",
+            repr(cluster.dependency),
         )
     for mount in cluster.container.mounts:
         if "," in mount or _CONTROL.search(mount):
-            found.append(f"cluster.container.mounts must hold no comma in a path, got {mount!r}")
-    for name in BY_CPU_OR_GPU & set(cluster.sbatch):
-        if launch.memory_gib is not None:
-            found.append(
-                f"launch.memory_gib must be null with cluster.sbatch.{name}, "
-                f"got {launch.memory_gib:g}; give one of both"
-            )
-    return found + _option_problems(cluster)
-
-
-def _option_problems(cluster: Cluster) -> list[str]:
-    found = []
+            yield InvalidValue("cluster.container.mounts", "contain no comma", repr(mount))
     for name in cluster.sbatch:
-        if not _OPTION.fullmatch(name):
-            found.append(
-                f"cluster.sbatch must name options by their long names without --, got {name!r}"
+        if name in BY_CPU_OR_GPU and launch.memory_gib is not None:
+            yield InvalidValue(
+                "launch.memory_gib",
+                f"be null if cluster.sbatch.{name} is set",
+                f"{launch.memory_gib:g}",
             )
+        if not _OPTION.fullmatch(name):
+            constraint = "name options by their long names without --"
+            yield InvalidValue("cluster.sbatch", constraint, repr(name))
         elif name in _OWN_OPTIONS:
-            key = _OWN_OPTIONS[name]
-            remedy = f"use {key}" if key else "this tool decides it"
-            found.append(f"cluster.sbatch must not name {name}, got it; {remedy}")
-    return found
+            own = _OWN_OPTIONS[name]
+            remedy = f"use {own}" if own else "the tool sets it itself"
+            yield NotSettable(f"cluster.sbatch.{name}", remedy)
 
 
 def parse_gres(text: str) -> dict[str, int]:
-    """Reads a gres list: what is asked for, or what a node has.
+    """Parse what a request or a node lists as `gpu:gb300:4(S:0-1),gpu:2,nic:1` or `(null)`.
 
-    Args:
-        text: `gpu:gb300:4(S:0-1),gpu:2,nic:1` or `(null)`.
-
-    Returns:
-        How many of each: `{"gpu:gb300": 4, "gpu": 2, "nic": 1}`.
+    Returns for example `{"gpu:gb300": 4, "gpu": 2, "nic": 1}`.
     """
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for part in re.sub(r"\([^)]*\)", "", text).split(","):
         bare = part.strip().removeprefix("gres:").removeprefix("gres/")
         words = [word for word in bare.split(":") if word]
@@ -206,5 +168,5 @@ def parse_gres(text: str) -> dict[str, int]:
             words.pop()
         name = ":".join(words)
         if name:
-            found[name] = found.get(name, 0) + (1 if count is None else count)
-    return found
+            counts[name] = counts.get(name, 0) + (1 if count is None else count)
+    return counts

@@ -1,6 +1,6 @@
-"""The exact batch script of one submission: the same for `plan`, which shows it, and `sweep`.
+"""The batch script of one submission, the same for `plan`, which shows it, and `sweep`.
 
-submitit writes it. What it cannot say by itself is added around it: text that arrives unchanged,
+submitit writes it. What submitit cannot express is added around it: text that arrives unchanged,
 setup lines that fail the job, the folders that the job needs, a container.
 """
 
@@ -15,15 +15,15 @@ from typing import Any
 import submitit
 
 from conf.site import Cluster, Container
-from jobs.errors import UsageError
+from jobs.errors import InvalidValue
 from jobs.runner.slot import JOB_UPTIME
 from jobs.schedulers.slurm.node_archive import ENTRY_ZIP
 from jobs.schedulers.slurm.resources import BY_CPU_OR_GPU, Resources
 
 SUBMISSION_SH = "submission.sh"
 PICKLE = "entry.pkl"
-# SLURM replaces %j and the like in paths, a backslash turns that off; PYTHONPATH and a container's
-# mounts are lists.
+# SLURM replaces %j and the like in paths, and a backslash turns that off; PYTHONPATH and the
+# mounts of a container are lists.
 _PATH_MARKS = {"%": "%", "\\": "a backslash", ":": "a colon"}
 
 
@@ -33,12 +33,12 @@ class Submission:
 
     Attributes:
         sweep: The sweep's folder, absolute.
-        number: Which submission of the sweep it is.
-        resources: What it asks for.
+        number: Number of the submission within the sweep.
+        resources: Request of each job.
         time_min: Minutes of each job.
         tasks: Point ids of each job, in the order of array indices.
-        max_parallel: Array tasks that may run at once; None: all.
-        waits: It begins when the submission before it has ended.
+        max_parallel: Number of array tasks that may run at once; None: all.
+        waits: True if it starts only when the submission before it has ended.
     """
 
     sweep: Path
@@ -51,45 +51,50 @@ class Submission:
 
     @property
     def folder(self) -> Path:
-        """Where everything of this submission lies before sbatch is called."""
+        """Folder with everything that the jobs need, complete before sbatch is called."""
         return self.sweep / "submissions" / str(self.number)
 
     @property
     def name(self) -> str:
-        """The job's name, by which it is found if its id was never written down."""
+        """Name of the job, which identifies it if its id was never written down."""
         return f"{self.sweep.name}.{self.number}"
 
     @property
     def comment(self) -> str:
-        """The job's comment: the same again, then the user's own words."""
+        """Comment of the job: its name, then the user's comment."""
         return f"{self.name} {self.resources.comment or ''}".rstrip()
 
     @property
     def is_array(self) -> bool:
-        """Whether its jobs have array indices; a single one has none."""
+        """True if its jobs have array indices; a single one has none."""
         return len(self.tasks) > 1
 
     @property
     def warning_s(self) -> int:
-        """How long before its time limit a job is warned."""
+        """Seconds before its time limit at which a job is warned."""
         return min(90, max(10, self.time_min * 60 // 6))
+
+    @property
+    def points_by_task(self) -> dict[str, list[str]]:
+        """Point ids by array index, as the ledger records them."""
+        return {str(index): list(ids) for index, ids in enumerate(self.tasks)}
 
 
 class BatchExecutor(submitit.SlurmExecutor):  # type: ignore[misc] # submitit has no types here
-    """submitit's executor, of which the script and the node's side are used."""
+    """submitit's executor; only its script and its side on the node are used."""
 
     @classmethod
     def affinity(cls) -> int:
-        """Always there: a script can be shown on a machine without srun."""
+        """Always available: a script can be shown on a machine without srun."""
         return 2
 
     @property
     def _submitit_command_str(self) -> str:
-        """As submitit has it, by a start that tells an interpreter that is too old."""
+        """Submitit's command, with our own entry point, which reports an interpreter too old."""
         return f"{self.python} -u -m jobs.runner.bootstrap {shlex.quote(str(self.folder))}"
 
     def script(self, tasks: int) -> str:
-        """The batch script for a number of tasks."""
+        """Return the batch script for a number of tasks."""
         self.parameters["map_count"] = tasks if tasks > 1 else None
         text: str = self._make_submission_file_text(self._submitit_command_str, "")
         values = {**self.parameters, **self.parameters["additional_parameters"]}
@@ -104,7 +109,7 @@ class BatchExecutor(submitit.SlurmExecutor):  # type: ignore[misc] # submitit ha
 
 
 def quoted(value: object) -> str:
-    """A value as sbatch reads it from a directive, whatever it holds."""
+    """Quote any value the way that sbatch reads directives."""
     text = str(value)
     if shlex.quote(text) == text:
         return text
@@ -112,28 +117,18 @@ def quoted(value: object) -> str:
 
 
 def script_of(submission: Submission, cluster: Cluster, python: str, root: str) -> str:
-    """Writes the batch script.
+    """Return the batch script.
 
     Args:
-        submission: What is submitted.
+        submission: The submission.
         cluster: Setup lines, environment and container.
         python: The node's interpreter.
-        root: The tree that the points run from.
-
-    Returns:
-        The script, exactly as sbatch is given it.
+        root: The checkout from which the points run.
 
     Raises:
-        UsageError: The sweep's folder has a name that SLURM would change.
+        InvalidValue: SLURM would change the name of the sweep's folder.
     """
-    path = str(submission.sweep)
-    marks = _PATH_MARKS | ({",": "a comma"} if cluster.container.image is not None else {})
-    bad = [word for mark, word in marks.items() if mark in path]
-    if bad or not path.isprintable():
-        raise UsageError(
-            f"runs_dir must have a path without {' and '.join(bad) or 'control characters'}, "
-            f"got {path!r}; SLURM would change it"
-        )
+    check_folder(submission.sweep, container=cluster.container.image is not None)
     executor = BatchExecutor(
         submission.sweep / ("%A" if submission.is_array else "%j"),
         python=_interpreter(cluster, python, submission.folder),
@@ -142,49 +137,59 @@ def script_of(submission: Submission, cluster: Cluster, python: str, root: str) 
     return executor.script(len(submission.tasks))
 
 
+def check_folder(sweep: Path, *, container: bool) -> None:
+    """Raise InvalidValue if SLURM would change the name of a sweep's folder."""
+    path = str(sweep)
+    marks = _PATH_MARKS | ({",": "a comma"} if container else {})
+    bad = [name for mark, name in marks.items() if mark in path]
+    if bad or not path.isprintable():
+        constraint = f"be a path without {' or '.join(bad) or 'control characters'}"
+        raise InvalidValue("runs_dir", constraint, repr(path), "SLURM would change it")
+
+
 def _parameters(submission: Submission, cluster: Cluster, root: str) -> dict[str, Any]:
-    asked = submission.resources
+    resources = submission.resources
     ids = "%A_%a" if submission.is_array else "%j"
-    # The shell's own log lies where a folder is sure to be: the job's own is named by an id
-    # that nobody knows before sbatch has answered.
+    # The shell's own log is in a folder that is certain to exist: the job's own folder is named by
+    # an id that is unknown before sbatch has answered.
     log = f"{submission.folder}/{ids}_batch.out"
     more: dict[str, Any] = {
         "output": log,
         "error": log,
-        # Not where the command was typed: Python would import from there first.
+        # Not the current folder: Python would import from there first.
         "chdir": str(submission.sweep),
     }
     for key in ("reservation", "nice", "gpus_per_node", "dependency"):
-        if getattr(asked, key) is not None:
-            more[key] = getattr(asked, key)
-    more |= {name: value if value else True for name, value in asked.options}
-    by_cpu = BY_CPU_OR_GPU & {name for name, _ in asked.options}
+        if getattr(resources, key) is not None:
+            more[key] = getattr(resources, key)
+    more |= {name: value if value else True for name, value in resources.options}
+    by_cpu = BY_CPU_OR_GPU & {name for name, _ in resources.options}
     given = {
         "job_name": submission.name,
         "comment": submission.comment,
         "time": submission.time_min,
         "signal_delay_s": submission.warning_s,
-        "mem": None if by_cpu or asked.memory_mib is None else f"{asked.memory_mib}M",
-        "cpus_per_task": asked.cpus_per_task,
-        "partition": asked.partition,
-        "account": asked.account,
-        "qos": asked.qos,
-        "constraint": asked.constraint,
-        "gres": asked.gres,
-        "nodelist": asked.nodelist,
-        "exclude": asked.exclude,
+        "mem": None if by_cpu or resources.memory_mib is None else f"{resources.memory_mib}M",
+        "cpus_per_task": resources.cpus_per_task,
+        "partition": resources.partition,
+        "account": resources.account,
+        "qos": resources.qos,
+        "constraint": resources.constraint,
+        "gres": resources.gres,
+        "nodelist": resources.nodelist,
+        "exclude": resources.exclude,
         "array_parallelism": submission.max_parallel or len(submission.tasks),
-        "wckey": asked.wckey,
+        "wckey": resources.wckey,
         "setup": [*_folders(submission), *_setup(cluster)],
         "srun_args": _srun(submission, cluster, root),
         "additional_parameters": more,
     }
-    # submitit's own default for the key is a word that some clusters refuse: it must be None.
+    # submitit's own default for the wckey is refused by some clusters: it must be None.
     return {key: value for key, value in given.items() if value is not None or key == "wckey"}
 
 
 def _folders(submission: Submission) -> list[str]:
-    """Shell lines that make the job's folder and lay the entry there; only our own words."""
+    """Return shell lines that create the job's folder with the entry; they hold no user's text."""
     sweep, source = shlex.quote(str(submission.sweep)), shlex.quote(str(submission.folder))
     entry = f"../submissions/{submission.number}/{PICKLE}"
     log = f'{source}/"${{task}}_batch.out" {sweep}/"$job/${{task}}_batch_log.out"'
@@ -200,42 +205,42 @@ def _folders(submission: Submission) -> list[str]:
 
 
 def _setup(cluster: Cluster) -> list[str]:
-    """The job's variables, then the user's own lines, the only ones that a shell interprets."""
+    """Return the job's variables, then the user's lines, the only ones that a shell expands."""
     lines = [f"export {name}={shlex.quote(value)}" for name, value in cluster.env.items()]
     for number, line in enumerate(cluster.setup, 1):
-        told = shlex.quote(f"setup line {number} failed, so the job does: {line}")
-        lines += [f"{{ {line}", f"}} || {{ echo {told} >&2; exit 1; }}"]
+        message = shlex.quote(f"setup line {number} failed: {line}")
+        lines += [f"{{ {line}", f"}} || {{ echo {message} >&2; exit 1; }}"]
     return lines
 
 
 def _srun(submission: Submission, cluster: Cluster, root: str) -> list[str]:
-    asked = submission.resources
-    words = ["--export=ALL"]
-    if asked.cpus_per_task is not None:
+    resources = submission.resources
+    options = ["--export=ALL"]
+    if resources.cpus_per_task is not None:
         # Since SLURM 22.05 srun does not inherit it.
-        words.append(f"--cpus-per-task={asked.cpus_per_task}")
-    return [*words, *_container(cluster.container, submission.sweep, root), *asked.srun]
+        options.append(f"--cpus-per-task={resources.cpus_per_task}")
+    return [*options, *_container(cluster.container, submission.sweep, root), *resources.srun]
 
 
 def _container(container: Container, sweep: Path, root: str) -> list[str]:
-    """The container as pyxis takes it from srun, with what every job must see mounted."""
+    """Return srun's options of the container in pyxis syntax, with every necessary mount."""
     if container.image is None:
         return []
     mounts = [f"{sweep}:{sweep}", *container.mounts]
     if container.pythonpath is None and not Path(root).is_relative_to(sweep):
         mounts.append(f"{root}:{root}")
-    words = [
+    options = [
         f"--container-image={container.image}",
         f"--container-mounts={','.join(dict.fromkeys(mounts))}",
     ]
     if container.workdir is not None:
-        words.append(f"--container-workdir={container.workdir}")
-    return words
+        options.append(f"--container-workdir={container.workdir}")
+    return options
 
 
 def _interpreter(cluster: Cluster, python: str, folder: Path) -> str:
-    """The shell words that start the node's Python with the entry to import from."""
+    """Return the shell words that start the node's Python with the entry on its path."""
     path = os.pathsep.join(filter(None, (str(folder / ENTRY_ZIP), cluster.env.get("PYTHONPATH"))))
-    # Set by env inside the container: an image may set one of its own.
-    # And by its whole path: a job may come without PATH.
+    # Set by env inside the container, because an image may set its own; env by its full path,
+    # because a job may have no PATH.
     return shlex.join(["/usr/bin/env", f"PYTHONPATH={path}", python])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,11 +13,17 @@ import pytest
 from jobs.collect.gather import collect
 from jobs.errors import JobError, LedgerError, RecordError, UnknownId
 from jobs.record import Cause, Outcome
-from jobs.schedulers.slurm.states import Knowledge, TaskState
+from jobs.schedulers.slurm.memory import LAST_SEEN
+from jobs.schedulers.slurm.query import JobStates
+from jobs.schedulers.slurm.scheduler import SlurmScheduler
+from jobs.schedulers.slurm.task import SlurmTask
 from jobs.status.collection import Collection
-from jobs.status.scheduler_query import LAST_SEEN
 from tests.builders.ledger import FakeSweep, passed_sweep
 from tests.builders.records import asked, record
+
+
+def _answer(states: JobStates, job_ids: list[str]) -> JobStates:
+    return states
 
 
 def gathered(
@@ -25,13 +32,15 @@ def gathered(
     """Collects; `job14_2="RUNNING"` is what the scheduler says of that task."""
     names = {name.removeprefix("job"): word for name, word in said.items()}
     tasks = {
-        name: TaskState(name, name, word, evidence=("sacct: x",)) for name, word in names.items()
+        name: SlurmTask(name, name, word, evidence=("sacct: x",)) for name, word in names.items()
     }
     return collect(
         list(words) or ["latest"],
         tmp_path / "runs",
         tmp_path / "results",
-        ask_states=(lambda jobs: Knowledge(tasks, queue_error)) if said or queue_error else None,
+        schedulers=[SlurmScheduler(lambda jobs: JobStates(tasks, queue_error))]
+        if said or queue_error
+        else [],
     )
 
 
@@ -115,13 +124,13 @@ def test_a_number_that_was_given_to_another_job_tells_nothing(tmp_path: Path) ->
     sweep.submit("14", list(sweep.points))
     told = []
     for name in (f"{sweep.ledger.sweep_id}.0", "s-20260101-000000-000000.0", "wrap"):
-        task = TaskState("14", "14", "RUNNING", names=(name,))
-        knowledge = Knowledge({"14": task})
+        task = SlurmTask("14", "14", "RUNNING", names=(name,))
+        knowledge = JobStates({"14": task})
         (point,) = collect(
             ["latest"],
             tmp_path / "runs",
             tmp_path / "results",
-            ask_states=lambda jobs, known=knowledge: known,  # type: ignore[misc]
+            schedulers=[SlurmScheduler(partial(_answer, knowledge))],
         ).points
         told.append((point.state, point.cause))
     assert told == [("PENDING", None), ("ERROR", "lost"), ("ERROR", "lost")]
@@ -256,9 +265,12 @@ def test_a_requeued_point_is_not_what_its_first_attempt_left(tmp_path: Path) -> 
     sweep.attempt("14", "p-0000", lost)
     assert gathered(tmp_path, job14="PENDING").points[0].state == "REQUEUED"
     assert gathered(tmp_path, job14="RUNNING").points[0].state == "ERROR"
-    again = Knowledge({"14": TaskState("14", "14", "RUNNING", restarts=1)})
+    again = JobStates({"14": SlurmTask("14", "14", "RUNNING", restarts=1)})
     (point,) = collect(
-        ["latest"], tmp_path / "runs", tmp_path / "results", ask_states=lambda jobs: again
+        ["latest"],
+        tmp_path / "runs",
+        tmp_path / "results",
+        schedulers=[SlurmScheduler(lambda jobs: again)],
     ).points
     assert point.state == "REQUEUED", "its job runs anew and has not come to it yet"
     sweep.attempt("14", "p-0000", None, number=2)
@@ -275,12 +287,12 @@ def test_a_point_whose_requeued_job_was_cancelled_as_it_waited_is_cancelled(
     assert gathered(tmp_path, job14="CANCELLED").points[0].cause == "storage"  # never requeued
     # squeue counts the restarts; accounting, which remembers the job, does not.
     for restarts in (1, None):
-        told = Knowledge({"14": TaskState("14", "14", "CANCELLED", restarts=restarts)})
+        told = JobStates({"14": SlurmTask("14", "14", "CANCELLED", restarts=restarts)})
         (point,) = collect(
             ["latest"],
             tmp_path / "runs",
             tmp_path / "results",
-            ask_states=lambda jobs, told=told: told,  # type: ignore[misc]
+            schedulers=[SlurmScheduler(partial(_answer, told))],
         ).points
         assert (point.state, point.cause) == ("ERROR", "cancelled")
 

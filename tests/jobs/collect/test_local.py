@@ -11,7 +11,8 @@ import pytest
 from jobs.collect.gather import read_points
 from jobs.process import current_process
 from jobs.record import Cause, Process, State
-from jobs.schedulers.slurm.states import Knowledge
+from jobs.schedulers.slurm.query import JobStates
+from jobs.schedulers.slurm.scheduler import SlurmScheduler
 from jobs.sweeps.ledger import JobLine
 from tests.builders.ledger import FakeSweep
 from tests.builders.records import asked, record
@@ -90,10 +91,10 @@ def test_a_job_that_ends_while_the_scheduler_is_asked_has_left_its_record(tmp_pa
     line = JobLine(job_id="14", tasks={"0": [point_id]}, scheduler="slurm", submitted_at=MOMENT)
     sweep.ledger.add_job(line)
 
-    def answer(names: Sequence[str]) -> Knowledge:
+    def answer(names: Sequence[str]) -> JobStates:
         assert list(names) == ["14"]
         sweep.attempt("14", point_id, record(point_id, config, job_id="14"))
-        return Knowledge({})  # squeue lists it no more, and sacct does not know it yet
+        return JobStates({})  # squeue lists it no more, and sacct does not know it yet
 
-    (shown,) = read_points([sweep.ledger.sweep_id], tmp_path, answer).points
+    (shown,) = read_points([sweep.ledger.sweep_id], tmp_path, [SlurmScheduler(answer)]).points
     assert shown.state == "PASSED"

@@ -10,7 +10,7 @@ import pytest
 from jobs.collect.gather import collect
 from jobs.compare.comparison import compare
 from jobs.compare.load import load_side
-from jobs.schedulers.slurm.states import ask_states
+from jobs.schedulers.slurm.scheduler import SlurmScheduler
 from tests.slurm_cluster import stand_in_node as node
 from tests.slurm_cluster.launching import SlurmUser
 from tests.slurm_cluster.slurm import SlurmCluster
@@ -49,7 +49,7 @@ def test_a_sweep_is_gathered_while_it_runs_and_after(
 ) -> None:
     _, ledger = slurm_user.sweep(seeds(*ACTS))
     results = tmp_path / "results"
-    early = collect(["latest"], slurm_user.runs, results, ask_states=ask_states)
+    early = collect(["latest"], slurm_user.runs, results, schedulers=[SlurmScheduler()])
     totals = early.totals
     assert totals.pop("planned") == len(ACTS) == sum(totals.values())
     slurm_user.wait(ledger)

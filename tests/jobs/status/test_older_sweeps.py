@@ -40,7 +40,7 @@ def runs_dir(tmp_path: Path) -> Path:
 def test_status_collect_and_compare_show_the_same_states(
     runs_dir: Path, tmp_path: Path, sweep_id: str
 ) -> None:
-    seen = survey(select([sweep_id], runs_dir), None)
+    seen = survey(select([sweep_id], runs_dir), [])
     assert [(point.state, point.cause) for point in seen.points] == STATES[sweep_id]
     assert all(not sweep.problems for sweep in seen.sweeps)
     collection = collect([sweep_id], runs_dir, tmp_path / "results")
@@ -61,7 +61,7 @@ def test_status_collect_and_compare_show_the_same_states(
     ],
 )
 def test_any_id_finds_their_points(runs_dir: Path, word: str, count: int) -> None:
-    assert len(survey(select([word], runs_dir), None).points) == count
+    assert len(survey(select([word], runs_dir), []).points) == count
 
 
 def test_a_collection_is_read_with_its_records() -> None:

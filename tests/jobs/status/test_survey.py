@@ -14,9 +14,11 @@ import pytest
 from jobs.files import new_attempt, write_atomic
 from jobs.record import Environment, Identity, Outcome, Record, Started, to_json
 from jobs.schedulers.lock import LOCK, is_submitting, submitting
-from jobs.schedulers.slurm.states import Knowledge, TaskState
+from jobs.schedulers.slurm.memory import LAST_SEEN
+from jobs.schedulers.slurm.query import JobStates
+from jobs.schedulers.slurm.scheduler import SlurmScheduler
+from jobs.schedulers.slurm.task import SlurmTask
 from jobs.status.log_search import TAIL_BYTES
-from jobs.status.scheduler_query import LAST_SEEN
 from jobs.status.survey import Survey, survey
 from jobs.sweeps.ledger import JobLine, Ledger, SweepInfo, now
 from jobs.sweeps.planned_point import PlannedPoint
@@ -43,7 +45,7 @@ class Sweep:
             JobLine(job_id="14", tasks=tasks, scheduler="slurm", submitted_at=now())
         )
         self.asked: list[list[str]] = []
-        self.answer = Knowledge()
+        self.answer = JobStates()
 
     def record(
         self, point_id: str, outcome: Outcome, environment: Environment | None = None
@@ -55,20 +57,20 @@ class Sweep:
             record = record.model_copy(update={"environment": environment})
         write_atomic(attempt / "record.json", to_json(record))
 
-    def ask(self, job_ids: Iterable[str]) -> Knowledge:
+    def ask(self, job_ids: Iterable[str]) -> JobStates:
         self.asked.append(list(job_ids))
         return self.answer
 
     def look(self, at: float = 1000.0) -> Survey:
-        return survey([Selection(self.ledger.root)], self.ask, lambda: at)
+        return survey([Selection(self.ledger.root)], [SlurmScheduler(self.ask)], lambda: at)
 
 
-def knows(**states: str) -> Knowledge:
+def knows(**states: str) -> JobStates:
     tasks = {
-        f"14_{index[1:]}": TaskState(f"14_{index[1:]}", "1", state, node="n1", elapsed_s=7)
+        f"14_{index[1:]}": SlurmTask(f"14_{index[1:]}", "1", state, node="n1", elapsed_s=7)
         for index, state in states.items()
     }
-    return Knowledge(tasks)
+    return JobStates(tasks)
 
 
 def test_an_attempt_under_an_earlier_job_says_nothing_of_the_one_that_runs(
@@ -86,7 +88,7 @@ def test_an_attempt_under_an_earlier_job_says_nothing_of_the_one_that_runs(
     again = JobLine(job_id="15", tasks={"0": ["p-0"]}, scheduler="slurm", submitted_at=now())
     sweep.ledger.add_job(again)
     new_attempt(sweep.ledger.point_folder("15", "p-0"))
-    sweep.answer = Knowledge({"15": TaskState("15", "15", "RUNNING")})
+    sweep.answer = JobStates({"15": SlurmTask("15", "15", "RUNNING")})
     (first, *_) = sweep.look().points
     assert (first.state, first.node, first.elapsed_s) == ("RUNNING", "", None)
 
@@ -153,13 +155,13 @@ def test_a_job_that_was_never_written_down_may_end_as_it_is_asked_for(tmp_path: 
     started = Started(identity=identity, host="n7", pid=1, started_at=now())
     write_atomic(attempt / "started.json", to_json(started))
 
-    def ends(job_ids: Iterable[str]) -> Knowledge:
+    def ends(job_ids: Iterable[str]) -> JobStates:
         assert list(job_ids) == ["14_0"]
         record = Record(identity=identity, config={}, outcome=Outcome.PASSED, duration_s=3.0)
         write_atomic(attempt / "record.json", to_json(record))
         return knows(t0="COMPLETED")
 
-    seen = survey([Selection(sweep.ledger.root)], ends, lambda: 1000.0)
+    seen = survey([Selection(sweep.ledger.root)], [SlurmScheduler(ends)], lambda: 1000.0)
     assert seen.points[0].state == "PASSED"
 
 
@@ -169,7 +171,7 @@ def test_a_task_that_was_cancelled_as_it_waited_never_becomes_a_lost_one(tmp_pat
     assert [row.cause for row in sweep.look().points] == [None, None, "cancelled"]
     sweep.answer = knows(t0="COMPLETED")
     sweep.look()
-    sweep.answer = Knowledge({}, None, "sacct: storage is disabled")  # squeue has forgotten all
+    sweep.answer = JobStates({}, None, "sacct: storage is disabled")  # squeue has forgotten all
     for at in (1010.0, 9000.0):
         assert [row.cause for row in sweep.look(at).points][1:] == ["cancelled"] * 2
 
@@ -178,8 +180,8 @@ def test_a_silent_controller_leaves_what_was_seen_with_its_age(tmp_path: Path) -
     sweep = Sweep(tmp_path)
     sweep.answer = knows(t0="RUNNING", t1="PENDING", t2="PENDING")
     before = sweep.look(1000.0)
-    done = TaskState("14_1", "1", "NODE_FAIL")
-    sweep.answer = Knowledge({"14_1": done}, queue_error="squeue: no controller")
+    done = SlurmTask("14_1", "1", "NODE_FAIL")
+    sweep.answer = JobStates({"14_1": done}, queue_error="squeue: no controller")
     after = sweep.look(1400.0)
     assert [row.state for row in before.points] == ["PENDING"] * 3
     assert [row.cause for row in after.points] == [None, "node_fail", None]
@@ -193,7 +195,7 @@ def test_a_silent_controller_leaves_what_was_seen_with_its_age(tmp_path: Path) -
 
 def test_a_cluster_without_accounting_is_told_once(tmp_path: Path) -> None:
     sweep = Sweep(tmp_path)
-    sweep.answer = Knowledge(
+    sweep.answer = JobStates(
         knows(t0="PENDING", t1="PENDING", t2="PENDING").tasks, None, "sacct: storage is disabled"
     )
     seen = sweep.look()
@@ -205,7 +207,7 @@ def test_a_cluster_without_accounting_is_told_once(tmp_path: Path) -> None:
 
 def test_nobody_is_asked_where_there_is_no_scheduler(tmp_path: Path) -> None:
     sweep = Sweep(tmp_path)
-    seen = survey([Selection(sweep.ledger.root)], None)
+    seen = survey([Selection(sweep.ledger.root)], [])
     assert seen.totals == {"PENDING": 3}
     assert seen.notes == ()
 
@@ -265,9 +267,9 @@ def test_nothing_is_to_be_collected_before_a_point_has_ended(
 @pytest.mark.parametrize("width", [60, 80, 120])
 def test_a_row_is_cut_and_not_wrapped(tmp_path: Path, width: int) -> None:
     sweep = Sweep(tmp_path)
-    sweep.answer = Knowledge(
+    sweep.answer = JobStates(
         {
-            f"14_{place}": TaskState(f"14_{place}", "1", "PENDING", reason="Priority " * 30)
+            f"14_{place}": SlurmTask(f"14_{place}", "1", "PENDING", reason="Priority " * 30)
             for place in range(3)
         }
     )
@@ -316,10 +318,10 @@ def test_a_watch_waits_for_a_submission_that_is_still_being_sent(
 ) -> None:
     ledger = FakeSweep.plan(tmp_path, [{}, {}]).ledger
     chosen = [Selection(ledger.root)]
-    assert not survey(chosen, None).under_way  # nobody will submit it
+    assert not survey(chosen, []).under_way  # nobody will submit it
     sending = contextlib.ExitStack()
     sending.enter_context(submitting(ledger))
-    seen = survey(chosen, None)
+    seen = survey(chosen, [])
     assert seen.under_way
     assert seen.submitting == (ledger.sweep_id,)
     pauses: list[float] = []
@@ -329,7 +331,7 @@ def test_a_watch_waits_for_a_submission_that_is_still_being_sent(
         sending.close()
 
     monkeypatch.setattr("jobs.verbs.status.time.sleep", pause)
-    monkeypatch.setattr("jobs.verbs.status.whom", lambda: None)
+    monkeypatch.setattr("jobs.verbs.status.installed_schedulers", list)
     _watch(chosen, 2.0, ledger.sweep_id, screen.console())
     assert pauses == [2.0]
     assert "2 points: 2 PLANNED" in capsys.readouterr().out

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from jobs.sweeps.ledger import Ledger
 from jobs.terminal import running_line as module
-from jobs.terminal.running_line import last_said, newest_log, running_line
+from jobs.terminal.running_line import last_progress, newest_log, running_line
 
 
 def log_of(ledger: Ledger, point: str, text: str, age_s: int) -> Path:
@@ -25,13 +25,13 @@ def log_of(ledger: Ledger, point: str, text: str, age_s: int) -> Path:
 
 def test_the_last_line_of_the_newest_log_is_quoted(tmp_path: Path) -> None:
     ledger = Ledger.create(tmp_path)
-    assert last_said(newest_log(ledger)) == "starting"
+    assert last_progress(newest_log(ledger.root)) == "starting"
     log_of(ledger, "p-1", "[10:00:00] of before\n", age_s=60)
     new = log_of(ledger, "p-2", "[10:00:01] FP32 reference computed\nnoise\x1b[2J\n", age_s=0)
-    assert newest_log(ledger) == new
-    assert last_said(new) == "FP32 reference computed"
+    assert newest_log(ledger.root) == new
+    assert last_progress(new) == "FP32 reference computed"
     new.write_text("[10:00:01] \x1b]0;title\x07 and [red]markup[/]\n")
-    assert "\x1b" not in last_said(new)
+    assert "\x1b" not in last_progress(new)
 
 
 @pytest.mark.parametrize("terminal", [True, False])
@@ -42,7 +42,7 @@ def test_the_line_is_drawn_on_a_terminal_alone_and_goes(
     ledger = Ledger.create(tmp_path)
     log_of(ledger, "p-1", "[10:00:00] block 3 of 20 [/x]\n", age_s=0)
     text = io.StringIO()
-    with running_line(Console(file=text, force_terminal=terminal, width=80), ledger) as tick:
+    with running_line(Console(file=text, force_terminal=terminal, width=80), ledger.root) as tick:
         tick()
         tick()
         drawn = text.getvalue()

@@ -11,7 +11,7 @@ import pytest
 from jobs.record import Cause, Evidence, Outcome, Record
 from jobs.sweeps.planned_point import PlannedPoint
 from jobs.terminal import screen
-from jobs.verbs.run import show_points
+from jobs.verbs.submit import show_points
 from tests.builders.records import asked, record
 
 Shown = Callable[[Record], str]
@@ -130,7 +130,6 @@ def test_points_are_one_table_with_what_may_be_claimed(capsys: pytest.CaptureFix
         (planned(0, recipe="mxfp8"), record("p-0", asked(), reason="fine [a,b]")),
         (planned(1, recipe="bf16"), record("p-1", asked("bf16"))),
         (planned(2), record("p-2", asked(), Outcome.UNSUPPORTED, reason="first\nsecond")),
-        (planned(3), None),
     ]
     show_points(rows, screen.console())
     text = capsys.readouterr().out

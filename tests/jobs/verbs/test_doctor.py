@@ -10,9 +10,8 @@ from jobs.record import Outcome
 from jobs.schedulers.slurm import limits
 from jobs.schedulers.slurm.commands import Answer
 from jobs.schedulers.slurm.limits import Association, ClusterLimits
+from jobs.schedulers.slurm.site import SlurmSite
 from jobs.terminal import screen
-from jobs.verbs import doctor as verb_doctor
-from jobs.verbs.node_probe import show_limits
 from tests.fake_node import install
 from tests.launcher import Launcher
 
@@ -53,9 +52,8 @@ def test_a_mistake_is_told_before_anything_is_shown(launcher: Launcher) -> None:
 
 def test_a_limit_of_one_is_no_plural(capsys: pytest.CaptureFixture[str]) -> None:
     mine = Association("team", True, max_submit_jobs=1, max_jobs=2, max_time_min=1)
-    show_limits(
-        ClusterLimits("lab", "24.11", 1001, 10_000, associations=(mine,)), screen.console()
-    )
+    limits = ClusterLimits("lab", "24.11", 1001, 10_000, associations=(mine,))
+    SlurmSite(limits).show(screen.console())
     assert "at most 1 submitted, at most 2 running, at most 1 minute each" in (
         capsys.readouterr().out
     )
@@ -67,11 +65,12 @@ def test_a_cluster_that_does_not_answer_is_an_answer_with_a_remedy(
 ) -> None:
     answer = Answer("", "sinfo: no controller")
     monkeypatch.setattr(limits, "call", lambda command: answer)
-    monkeypatch.setattr(verb_doctor, "has_sbatch", lambda: installed)
+    which = "/usr/bin/sbatch" if installed else None
+    monkeypatch.setattr("jobs.schedulers.slurm.scheduler.shutil.which", lambda name: which)
     result = launcher("doctor", "cluster=dlcluster")
     assert (result.code, result.err) == (0, "")
     shown = " ".join(result.out.split())
-    assert ("sbatch is here, but" if installed else "no sbatch here:") in shown
-    assert "sinfo: no controller; do this where `sinfo` answers" in shown
-    assert result.out.splitlines()[-1] == "No node was asked: nothing was submitted."
+    assert ("sbatch is installed" if installed else "sbatch is not installed") in shown
+    assert "sinfo: no controller" in shown
+    assert "No node was probed" in result.out.splitlines()[-1]
     assert not launcher.runs_dir.exists()

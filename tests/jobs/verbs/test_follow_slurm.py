@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from jobs.schedulers.slurm.memory import LAST_SEEN
 from jobs.schedulers.slurm.submission import next_number
-from jobs.status.scheduler_query import LAST_SEEN
 from jobs.sweeps.ledger import Ledger
 from tests.launcher import Launcher
 from tests.slurm_cluster import stand_in_node as node

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from jobs.schedulers.slurm.limits import ClusterLimits
-from jobs.schedulers.slurm.states import Knowledge, TaskState
-from jobs.verbs import resume as verb_resume
+from jobs.schedulers.slurm.query import JobStates
+from jobs.schedulers.slurm.scheduler import SlurmScheduler
+from jobs.schedulers.slurm.task import SlurmTask
 from jobs.verbs import status as verb_status
 from tests.builders.ledger import FakeSweep
 from tests.fake_node import install
@@ -36,8 +37,8 @@ def test_repro_runs_the_same_point_again(launcher: Launcher, tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("verb", "told"),
     [
-        ("repro", "repro must be given one point (p-...), got 0 ids"),
-        ("cancel", "cancel must be given ids, got none"),
+        ("repro", "repro needs "),
+        ("cancel", "cancel needs "),
         ("status", "no sweep in"),
         ("logs", "no sweep in"),
         ("resume", "no sweep in"),
@@ -102,12 +103,12 @@ def test_a_plan_that_lost_points_is_told_and_never_ends_with_0(
         (
             ("COMPLETING", "COMPLETING"),
             3,
-            "Still ending (COMPLETING): 2 jobs, 14_0, 14_1; resume again once they have ended",
+            "Still ending: 2 jobs, 14_0, 14_1; resume again when they have ended",
         ),
         (
             ("COMPLETING", "PENDING"),
             3,
-            "Still ending (COMPLETING): 1 job, 14_0; resume again once they have ended",
+            "Still ending: 1 job, 14_0; resume again when they have ended",
         ),
         (("RUNNING", "PENDING"), 0, ""),
     ],
@@ -121,12 +122,26 @@ def test_a_job_that_still_ends_is_named_and_never_ends_with_0(
 ) -> None:
     sweep = FakeSweep.plan(launcher.runs_dir, [{}, {}])
     sweep.submit("14", list(sweep.points))
-    tasks = {f"14_{i}": TaskState(f"14_{i}", "1", state) for i, state in enumerate(states)}
+    tasks = {f"14_{i}": SlurmTask(f"14_{i}", "1", state) for i, state in enumerate(states)}
     limits = ClusterLimits("site", "24.11", 1001, 10_000)
-    monkeypatch.setattr(verb_resume, "ask_limits", lambda: limits)
-    monkeypatch.setattr(verb_status, "whom", lambda: lambda ids: Knowledge(tasks))
+    monkeypatch.setattr("jobs.schedulers.slurm.scheduler.query_limits", lambda: limits)
+    slurm = SlurmScheduler(lambda ids: JobStates(tasks))
+    monkeypatch.setattr(verb_status, "installed_schedulers", lambda: [slurm])
     result = launcher("resume", sweep.ledger.sweep_id)
     assert (result.code, result.err) == (code, ""), result
     *before, last = result.out.splitlines()
-    assert last == f"Nothing to submit of {sweep.ledger.sweep_id}: 2 points have a job on its way."
+    assert last == f"Nothing to submit of {sweep.ledger.sweep_id}: 2 points have a job under way."
     assert [line for line in before if not line.startswith("Note: ")] == ([told] if told else [])
+
+
+def test_nothing_is_submitted_while_the_queue_does_not_answer(
+    launcher: Launcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sweep = FakeSweep.plan(launcher.runs_dir, [{}, {}])
+    sweep.submit("14", list(sweep.points)[:1])
+    limits = ClusterLimits("site", "24.11", 1001, 10_000)
+    monkeypatch.setattr("jobs.schedulers.slurm.scheduler.query_limits", lambda: limits)
+    slurm = SlurmScheduler(lambda ids: JobStates({}, queue_error="a text that nobody compares"))
+    monkeypatch.setattr(verb_status, "installed_schedulers", lambda: [slurm])
+    assert "a text that nobody compares" in launcher("resume", sweep.ledger.sweep_id).refusal()
+    assert [line.job_id for line in sweep.ledger.jobs()] == ["14"]

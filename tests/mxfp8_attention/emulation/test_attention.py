@@ -100,7 +100,7 @@ def test_mxfp8_agrees_with_plain_loops_over_blocks(mask: AttentionMask) -> None:
         assert distance(value[:, 0, 1], expected) < 3e-3
 
 
-def test_a_maximum_within_the_threshold_is_left_behind_and_another_is_followed() -> None:
+def test_a_maximum_within_the_threshold_is_unrecorded_folders_and_another_is_followed() -> None:
     # One query; the second tile's key scores 4 bits more than the first's, or a little more.
     for nats, expected in ((4 * math.log(2) * 0.99, 0.0), (4 * math.log(2) * 1.01, None)):
         seen: list[Tensor] = []

@@ -13,8 +13,8 @@ from conf.choices import Backend, Job
 from conf.plain import to_plain
 from conf.schema import Benchmark, Gpu, MxFp8Recipe, NoTolerance, Point, Shape
 from conf.site import Cluster, Launch, Request
-from jobs.errors import UsageError
-from jobs.schedulers.slurm.batches import cut, make_batches
+from jobs.errors import InvalidConfig, InvalidValue
+from jobs.schedulers.slurm.batches import Capped, cut, make_batches
 from jobs.schedulers.slurm.estimate import job_time_min, memory_mib, point_time_s
 from jobs.schedulers.slurm.limits import ClusterLimits, NodeKind, Partition
 from jobs.sweeps.planned_point import PlannedPoint
@@ -57,6 +57,10 @@ def planned(points: list[Point], cluster: Cluster, launch: Launch) -> list[Plann
 SITE = Cluster(name="lab", requests={"gb300": Request(gres="gpu:gb300:1")})
 
 
+def keys(error: InvalidConfig) -> list[str]:
+    return [one.key for one in error.problems if isinstance(one, InvalidValue)]
+
+
 def test_one_batch_for_each_request_in_the_plans_order() -> None:
     points = [point(gpu="cpu"), point(gpu="gb300"), point(256, gpu="cpu"), point(256, gpu="gb300")]
     made = make_batches(planned(points, SITE, Launch(name="d")), LIMITS)
@@ -88,8 +92,9 @@ def test_arrays_are_cut_to_the_cluster_and_throttled_as_a_whole() -> None:
 
 def test_too_many_jobs_are_told_before_anything_is_submitted() -> None:
     points = planned([point(128 * i) for i in range(1, 102)], SITE, Launch("d"))
-    with pytest.raises(UsageError, match=r"at most 100 jobs .* launch\.points_per_job"):
+    with pytest.raises(InvalidConfig) as caught:
         make_batches(points, LIMITS)
+    assert keys(caught.value) == ["launch.points_per_job"]
 
 
 def test_the_time_asked_for_follows_from_the_points_unless_given() -> None:
@@ -108,11 +113,11 @@ def test_an_estimate_of_time_is_cut_to_the_partition() -> None:
     points = planned([point(128 * i) for i in range(1, 90)], SITE, Launch("d", points_per_job=99))
     made = make_batches(points, LIMITS)
     assert made.batches[0].time_min == 60
-    assert made.notes == ()
-    (note,) = made.warnings
-    assert note.startswith("launch.time_min=60: the partition allows no more, ")
+    (capped,) = made.capped
     estimated = make_batches(points, None).batches[0].time_min
-    assert f"{estimated} were estimated; fewer launch.points_per_job need less" in note
+    assert (capped.key, capped.most, capped.estimated) == ("launch.time_min", 60, estimated)
+    assert "launch.points_per_job" in capped.remedy
+    assert (made.notes, made.warnings) == ([], [str(capped)])
 
 
 @pytest.mark.parametrize(("limit_s", "far"), [(3480, False), (3540, False), (7080, True)])
@@ -129,12 +134,12 @@ def test_an_estimate_of_memory_is_cut_to_the_partition_and_told() -> None:
     made = make_batches(huge, small)
     assert made.batches[0].resources.memory_mib == 1024
     estimated = memory_mib(point(65536)) / 1024
-    told = f"launch.memory_gib=1.0: the partition allows no more, {estimated:.1f} were estimated"
-    assert made.warnings == (told,)
+    assert made.capped == (Capped("launch.memory_gib", 1.0, estimated),)
+    assert len(made.warnings) == 1
     given = make_batches(planned([point(65536)], SITE, Launch("d", memory_gib=1)), small)
     by_cpu = replace(SITE, sbatch={"mem-per-cpu": "1G"})
     other = make_batches(planned([point(65536)], by_cpu, Launch("d")), small)
-    assert given.warnings == other.warnings == ()
+    assert given.capped == other.capped == ()
 
 
 def test_more_work_is_expected_to_take_longer_and_more_memory() -> None:
@@ -149,11 +154,12 @@ def test_arrays_that_wait_for_each_other_take_no_dependency_on_any_of_several() 
     points = planned([point(128 * i) for i in range(1, 4)], site, Launch("d", max_parallel=1))
     batches = make_batches(points, None)
     number = itertools.count().__next__
-    with pytest.raises(UsageError, match=r"^cluster\.dependency must hold no \? with launch"):
+    with pytest.raises(InvalidValue) as any_of:
         cut(batches, Path("/s"), replace(LIMITS, max_array_size=2), number)
     assert len(cut(batches, Path("/s"), replace(LIMITS, max_array_size=3), number)) == 1
     free = make_batches(planned([point(128 * i) for i in range(1, 4)], site, Launch("d")), None)
     assert len(cut(free, Path("/s"), replace(LIMITS, max_array_size=2), number)) == 2
     mixed = replace(SITE, dependency="afterok:1?afterok:2,afterok:3")
-    with pytest.raises(UsageError, match=r"must join with , \(all\) or with \? \(any\)"):
+    with pytest.raises(InvalidConfig) as both:
         make_batches(planned([point()], mixed, Launch("d")), None)
+    assert [any_of.value.key, *keys(both.value)] == ["cluster.dependency"] * 2

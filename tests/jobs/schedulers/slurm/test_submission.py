@@ -10,17 +10,24 @@ from pathlib import Path
 import pytest
 
 from conf.site import Cluster, Launch
-from jobs.errors import LedgerError, PartlySubmitted, SchedulerError
+from jobs.errors import (
+    LedgerError,
+    PartlySubmitted,
+    SchedulerUnavailable,
+    SweepLocked,
+    WrongCluster,
+)
 from jobs.files import write_atomic
 from jobs.schedulers.lock import submitting
-from jobs.schedulers.slurm import recover as recovering
+from jobs.schedulers.scheduler import Accepted, Refused, Reply, Unknown
+from jobs.schedulers.slurm import recovery
 from jobs.schedulers.slurm import submission as submit
 from jobs.schedulers.slurm.batches import Batch
-from jobs.schedulers.slurm.dispatch import cut_short_told
-from jobs.schedulers.slurm.recover import recover
+from jobs.schedulers.slurm.recovery import recover
+from jobs.schedulers.slurm.request import interruption_notice
 from jobs.schedulers.slurm.resources import Resources
 from jobs.schedulers.slurm.script import Submission
-from jobs.schedulers.slurm.submission import Submitted, left_behind, next_number, submit_all
+from jobs.schedulers.slurm.submission import next_number, send_all, unrecorded_folders
 from jobs.sweeps.ledger import Ledger, SweepInfo
 
 BATCH = Batch(Resources(), Cluster(name="lab"), Launch(name="d"), (("p-1",), ("p-2",)), 10, 1.0)
@@ -48,26 +55,26 @@ def sbatch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def send(ledger: Ledger, count: int = 1, *, waits: bool = False) -> Iterator[Submitted]:
+def send(ledger: Ledger, count: int = 1, *, waits: bool = False) -> Iterator[Reply]:
     numbers = [next_number(ledger) for _ in range(count)]
     submissions = [
         Submission(ledger.root, number, Resources(), 10, BATCH.slots, waits=waits and number > 0)
         for number in numbers
     ]
     with submitting(ledger) as lock:
-        yield from submit_all(ledger, [(one, BATCH) for one in submissions], lock, "lab")
+        yield from send_all(ledger, [(one, BATCH) for one in submissions], lock, "lab")
 
 
 def test_an_accepted_submission_is_in_the_ledger(ledger: Ledger, sbatch: Path) -> None:
     sbatch.write_text('#!/bin/bash\nenv > "$(dirname "$0")/seen"; echo "41;cluster"\n')
     (done,) = send(ledger)
-    assert (done.job_id, done.refusal) == ("41", None)
+    assert done == Accepted(2, "41", "array 41_[0-1]")
     (line,) = ledger.jobs()
     assert (line.job_id, line.submission, line.name) == ("41", 0, f"{ledger.sweep_id}.0")
     assert line.tasks == {"0": ["p-1"], "1": ["p-2"]}
     script = ledger.root / "submissions" / "0" / "submission.sh"
     assert (ledger.job_folder("41") / "41_submission.sh").read_text() == script.read_text()
-    assert left_behind(ledger) == []
+    assert unrecorded_folders(ledger) == []
     assert "SBATCH_PARTITION" not in (sbatch.parent / "seen").read_text()
 
 
@@ -85,9 +92,8 @@ def test_everything_lies_there_before_sbatch_is_called(ledger: Ledger, sbatch: P
 def test_a_refused_submission_leaves_nothing(ledger: Ledger, sbatch: Path) -> None:
     sbatch.write_text('#!/bin/bash\necho "sbatch: error: Invalid qos" >&2; exit 1\n')
     (done,) = send(ledger)
-    assert done.job_id is None
-    assert not done.unknown
-    assert done.refusal == "cluster.qos was refused: Invalid qos"
+    assert isinstance(done, Refused)
+    assert (done.error.detail, done.error.settings) == ("Invalid qos", ("cluster.qos",))
     assert os.listdir(ledger.root / "submissions") == []
     assert ledger.jobs() == []
 
@@ -107,8 +113,8 @@ def test_a_submission_in_doubt_is_kept_for_resume(
     monkeypatch.setattr(submit, "SBATCH_LIMIT_S", 0.5)
     sbatch.write_text(f"#!/bin/bash\n{does}\n")
     (done,) = send(ledger)
-    assert (done.job_id, done.unknown) == (None, True)
-    assert [path.name for path in left_behind(ledger)] == ["0"]
+    assert isinstance(done, Unknown)
+    assert [path.name for path in unrecorded_folders(ledger)] == ["0"]
 
 
 def test_ctrl_c_while_sbatch_runs_is_held_until_its_answer_is_written(
@@ -124,7 +130,10 @@ def test_ctrl_c_between_two_submissions_says_what_was_sent(
     ledger: Ledger, sbatch: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     sbatch.write_text("#!/bin/bash\nkill -INT $PPID; sleep 0.2; echo 41\n")
-    with pytest.raises(KeyboardInterrupt), cut_short_told(ledger, " runs_dir=r", new=True):
+    with (
+        pytest.raises(KeyboardInterrupt),
+        interruption_notice(ledger, f"{ledger.sweep_id} runs_dir=r", new=True),
+    ):
         list(send(ledger, 2))
     told = capsys.readouterr().out
     assert f"python launch.py resume {ledger.sweep_id} runs_dir=r" in told
@@ -136,7 +145,7 @@ def test_ctrl_c_before_any_submission_leaves_nothing(
     ledger: Ledger, capsys: pytest.CaptureFixture[str]
 ) -> None:
     next_number(ledger)  # taken, and nothing prepared in it
-    with pytest.raises(KeyboardInterrupt), cut_short_told(ledger, "", new=True):
+    with pytest.raises(KeyboardInterrupt), interruption_notice(ledger, ledger.sweep_id, new=True):
         raise KeyboardInterrupt
     assert "nothing was submitted" in capsys.readouterr().out
     assert not ledger.root.exists()
@@ -145,9 +154,9 @@ def test_ctrl_c_before_any_submission_leaves_nothing(
 def test_ctrl_c_while_resuming_keeps_the_sweep(
     ledger: Ledger, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with pytest.raises(KeyboardInterrupt), cut_short_told(ledger, "", new=False):
+    with pytest.raises(KeyboardInterrupt), interruption_notice(ledger, ledger.sweep_id, new=False):
         raise KeyboardInterrupt
-    assert "nothing was submitted, and the sweep stays" in capsys.readouterr().out
+    assert "nothing submitted" in capsys.readouterr().out
     assert ledger.root.is_dir()
 
 
@@ -159,10 +168,10 @@ def test_ctrl_c_while_resuming_keeps_the_sweep(
 def test_an_error_before_any_submission_leaves_nothing_new(
     ledger: Ledger, error: Exception
 ) -> None:
-    with pytest.raises(type(error)), cut_short_told(ledger, "", new=False):
+    with pytest.raises(type(error)), interruption_notice(ledger, ledger.sweep_id, new=False):
         raise error
     assert ledger.root.is_dir()
-    with pytest.raises(type(error)), cut_short_told(ledger, "", new=True):
+    with pytest.raises(type(error)), interruption_notice(ledger, ledger.sweep_id, new=True):
         raise error
     assert not ledger.root.exists()
 
@@ -180,13 +189,11 @@ def test_an_error_after_a_submission_leaves_what_resume_understands(
     monkeypatch.setattr(submit, "write_atomic", full)
     with (
         pytest.raises(PartlySubmitted) as caught,
-        cut_short_told(ledger, " runs_dir=r", new=True),
+        interruption_notice(ledger, f"{ledger.sweep_id} runs_dir=r", new=True),
     ):
         list(send(ledger, 2))
-    assert str(caught.value) == (
-        f"{ledger.root}/submissions/1/submission.json: No space left; what was submitted goes on; "
-        f"to submit the rest: python launch.py resume {ledger.sweep_id} runs_dir=r"
-    )
+    assert "submissions/1/submission.json: No space left" in caught.value.error
+    assert caught.value.resume == f"python launch.py resume {ledger.sweep_id} runs_dir=r"
     assert caught.value.exit_code == 1
     assert [line.job_id for line in ledger.jobs()] == ["41"]
     (ledger.sweep_json).write_text(INFO)
@@ -198,10 +205,10 @@ def test_ctrl_c_keeps_a_submission_in_doubt(
     ledger: Ledger, sbatch: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     sbatch.write_text("#!/bin/bash\nkill -INT $PPID; sleep 0.2; kill -9 $$\n")
-    with pytest.raises(KeyboardInterrupt), cut_short_told(ledger, "", new=True):
+    with pytest.raises(KeyboardInterrupt), interruption_notice(ledger, ledger.sweep_id, new=True):
         list(send(ledger))
     assert f"launch.py resume {ledger.sweep_id}" in capsys.readouterr().out
-    assert [path.name for path in left_behind(ledger)] == ["0"]
+    assert [path.name for path in unrecorded_folders(ledger)] == ["0"]
 
 
 def test_a_throttled_array_waits_for_the_one_before_it(ledger: Ledger, sbatch: Path) -> None:
@@ -217,7 +224,7 @@ def test_a_throttled_array_waits_for_the_one_before_it(ledger: Ledger, sbatch: P
 def test_one_process_at_a_time_submits(ledger: Ledger) -> None:
     with (
         submitting(ledger),
-        pytest.raises(SchedulerError, match="another process is submitting or running"),
+        pytest.raises(SweepLocked),
         submitting(ledger),
     ):
         raise AssertionError
@@ -232,8 +239,9 @@ def test_numbers_are_never_shared(ledger: Ledger) -> None:
 def test_a_sweep_is_not_resumed_on_another_cluster(ledger: Ledger, sbatch: Path) -> None:
     sbatch.write_text("#!/bin/bash\necho 41\n")
     list(send(ledger))
-    with pytest.raises(SchedulerError, match="must be resumed on the cluster lab, got other"):
+    with pytest.raises(WrongCluster) as caught:
         recover(ledger, "other")
+    assert (caught.value.submitted_to, caught.value.here) == ("lab", "other")
     assert recover(ledger, "lab") == []
 
 
@@ -245,7 +253,7 @@ def test_a_job_is_found_by_its_log_and_an_empty_submission_goes(
     list(send(ledger))
     (ledger.root / "submissions" / "0" / "77_1_batch.out").touch()
     next_number(ledger)
-    assert recover(ledger, "lab") == ["submission 0 had become job 77"]
+    assert recover(ledger, "lab") == ["77"]
     assert [line.job_id for line in ledger.jobs()] == ["77"]
     assert os.listdir(ledger.root / "submissions") == ["0"]
 
@@ -256,7 +264,7 @@ def test_nothing_is_decided_while_the_cluster_cannot_be_asked(
     sbatch.write_text("#!/bin/bash\nkill -9 $$\n")
     list(send(ledger))
     (ledger.root / "sweep.json").write_text(INFO)
-    monkeypatch.setattr(recovering, "ask_queue", lambda *_: ([], "squeue: no controller"))
-    with pytest.raises(SchedulerError, match="cannot be found out what was submitted"):
+    monkeypatch.setattr(recovery, "query_queue", lambda *_: ([], "squeue: no controller"))
+    with pytest.raises(SchedulerUnavailable):
         recover(ledger, "lab")
-    assert [path.name for path in left_behind(ledger)] == ["0"]
+    assert [path.name for path in unrecorded_folders(ledger)] == ["0"]

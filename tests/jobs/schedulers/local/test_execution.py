@@ -12,8 +12,9 @@ import pytest
 from conf.verbs import Run
 from jobs.errors import LedgerError
 from jobs.record import Cause, Outcome, Record
-from jobs.schedulers import local
-from jobs.schedulers.local import has_sbatch, run_plan
+from jobs.schedulers import planner_records
+from jobs.schedulers.local.execution import run_points
+from jobs.schedulers.scheduler import Progress
 from jobs.sweeps.ledger import PLANNED_JOB, Ledger
 from jobs.sweeps.new_sweep import write_ledger
 from jobs.sweeps.plan import Plan, make_plan
@@ -24,6 +25,19 @@ from tests.conf.compositions import composed
 from tests.fake_node import install
 
 P, F, U, E = Outcome.PASSED, Outcome.FAILED, Outcome.UNSUPPORTED, Outcome.ERROR
+
+
+class Log(Progress):
+    """Every start, with None, and every end of a point, with its record."""
+
+    def __init__(self) -> None:
+        self.events: list[tuple[PlannedPoint, Record | None]] = []
+
+    def started(self, point: PlannedPoint) -> None:
+        self.events.append((point, None))
+
+    def ended(self, point: PlannedPoint, record: Record) -> None:
+        self.events.append((point, record))
 
 
 def planned(folder: Path, ends: dict[int, str]) -> tuple[Plan, Ledger]:
@@ -43,13 +57,13 @@ def planned(folder: Path, ends: dict[int, str]) -> tuple[Plan, Ledger]:
 
 def test_points_run_in_order_under_one_job(tmp_path: Path) -> None:
     plan, ledger = planned(tmp_path, {256: "PASSED", 100: "PASSED", 128: "kill"})
-    told: list[tuple[int, Outcome | None]] = []
-
-    def follow(point: PlannedPoint, record: Record | None) -> None:
-        told.append((point.config["shape"]["seq_len"], record.outcome if record else None))
-
-    ended = run_plan(plan, ledger, follow)
-    assert told == [(256, None), (256, P), (100, None), (100, U), (128, None), (128, E)]
+    log = Log()
+    ended = run_points(plan.points, ledger, log)
+    events = [
+        (point.config["shape"]["seq_len"], record.outcome if record else None)
+        for point, record in log.events
+    ]
+    assert events == [(256, None), (256, P), (100, None), (100, U), (128, None), (128, E)]
     assert [point for point, _ in ended] == list(plan.points)
     (line,) = ledger.jobs()
     assert line.job_id.startswith("local-")
@@ -62,28 +76,29 @@ def test_points_run_in_order_under_one_job(tmp_path: Path) -> None:
 
 def test_a_record_that_cannot_be_read_is_told_and_left_as_it_is(tmp_path: Path) -> None:
     plan, ledger = planned(tmp_path, {128: "damaged"})
-    ((point, record),) = run_plan(plan, ledger, lambda *_: None)
+    ((point, record),) = run_points(plan.points, ledger, Progress())
     assert (record.outcome, record.cause) == (E, Cause.lost)
     (attempt,) = ledger.attempts(ledger.jobs()[0].job_id, point.point_id)
-    assert record.reason.startswith(f"{attempt / 'record.json'} is no record: ")
+    assert record.reason.startswith(f"{attempt / 'record.json'} ")
     assert (attempt / "record.json").read_text().endswith('"outc')
 
 
 def test_a_point_whose_files_cannot_be_made_costs_that_point_alone(tmp_path: Path) -> None:
     plan, ledger = planned(tmp_path, {128: "PASSED", 256: "PASSED"})
-    told: list[Record | None] = []
 
-    def block(point: PlannedPoint, record: Record | None) -> None:
-        told.append(record)
-        if record is None and point is plan.points[0]:
-            ledger.job_folder(ledger.jobs()[0].job_id).mkdir()
-            ledger.point_folder(ledger.jobs()[0].job_id, point.point_id).touch()
+    class Blocking(Log):
+        def started(self, point: PlannedPoint) -> None:
+            super().started(point)
+            if point is plan.points[0]:
+                ledger.job_folder(ledger.jobs()[0].job_id).mkdir()
+                ledger.point_folder(ledger.jobs()[0].job_id, point.point_id).touch()
 
-    (_, lost), (_, passed) = run_plan(plan, ledger, block)
+    log = Blocking()
+    (_, lost), (_, passed) = run_points(plan.points, ledger, log)
     assert (lost.outcome, lost.cause, passed.outcome) == (E, Cause.lost, P)
     assert "File exists" in lost.reason
     assert plan.points[0].point_id in lost.reason
-    assert told == [None, lost, None, passed]
+    assert [record for _, record in log.events] == [None, lost, None, passed]
 
 
 def test_a_full_disk_costs_an_unsupported_point_its_record_alone(
@@ -93,8 +108,8 @@ def test_a_full_disk_costs_an_unsupported_point_its_record_alone(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     plan, ledger = planned(tmp_path, {100: "PASSED", 128: "PASSED"})
-    monkeypatch.setattr(local, "write_atomic", full)
-    (_, lost), (_, passed) = run_plan(plan, ledger, lambda *_: None)
+    monkeypatch.setattr(planner_records, "write_atomic", full)
+    (_, lost), (_, passed) = run_points(plan.points, ledger, Progress())
     assert (lost.outcome, lost.cause, passed.outcome) == (E, Cause.lost, P)
     assert "No space left on device" in lost.reason
 
@@ -102,13 +117,7 @@ def test_a_full_disk_costs_an_unsupported_point_its_record_alone(
 def test_nothing_starts_where_the_job_cannot_be_noted(tmp_path: Path) -> None:
     plan, ledger = planned(tmp_path, {128: "PASSED"})
     ledger.jobs_jsonl.mkdir()
-    with pytest.raises(LedgerError, match=r"jobs\.jsonl cannot be written: .*; nothing"):
-        run_plan(plan, ledger, lambda *_: None)
+    with pytest.raises(LedgerError) as caught:
+        run_points(plan.points, ledger, Progress())
+    assert caught.value.path == ledger.jobs_jsonl
     assert not list(ledger.root.glob("local-*"))
-
-
-def test_sbatch_is_looked_for_in_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert not has_sbatch()
-    (tmp_path / "sbatch").touch(0o755)
-    assert has_sbatch()

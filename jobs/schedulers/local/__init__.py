@@ -1,0 +1,1 @@
+"""Points on this machine, one after another."""

@@ -1,0 +1,198 @@
+"""What the verbs that start points share: the plan, its submission, and what they show of it."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING
+
+from jobs.record import Record, State
+from jobs.schedulers.lock import submitting
+from jobs.schedulers.registry import installed_schedulers, scheduler_named
+from jobs.schedulers.scheduler import (
+    Accepted,
+    Progress,
+    Refused,
+    Request,
+    Scheduler,
+    SubmissionResult,
+)
+from jobs.status.exit_code import exit_code
+from jobs.sweeps.labels import common_settings
+from jobs.sweeps.ledger import Ledger
+from jobs.sweeps.new_sweep import new_ledger, write_ledger
+from jobs.sweeps.plan import Plan, make_plan
+from jobs.sweeps.planned_point import PlannedPoint
+from jobs.sweeps.request import PointRequest
+from jobs.sweeps.selection import Selection
+from jobs.terminal import screen
+from jobs.terminal.interrupts import nothing_started_notice
+from jobs.terminal.running_line import running_line
+from jobs.terminal.tables import show_table
+from jobs.text import pluralize, shell_quote
+from jobs.verbs.added_axes import added_axes
+from jobs.verbs.command_line import Call
+from jobs.verbs.follow import follow
+from jobs.verbs.retry import retrying
+from jobs.verbs.status import show_next
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+Watch = Callable[[Ledger, Sequence[PlannedPoint]], AbstractContextManager[Progress]]
+"""Returns the callbacks for points that run within this command."""
+
+
+def plan_points(requests: Sequence[PointRequest], call: Call) -> Plan:
+    """Return the plan of a command."""
+    with nothing_started_notice():
+        return dataclasses.replace(make_plan(requests), note=added_axes(requests, call))
+
+
+def scheduler_of(plan: Plan) -> Scheduler:
+    """Return the scheduler that the plan's cluster names."""
+    return scheduler_named(plan.config.cluster.scheduler.name)
+
+
+def start(plan: Plan, call: Call) -> int:
+    """Submit or run a plan as a new sweep, and return the exit code.
+
+    Without waiting it is 0, or 1 if a part was refused. With `wait`, or if no point can run, it
+    follows from the outcomes.
+    """
+    config = plan.config
+    out = screen.console()
+    ledger, result = submit_new(plan, scheduler_of(plan), call)
+    if result.records:
+        return show_results(result, ledger, plan, call)
+    show_submission(ledger, result, call, waits=config.wait or not result.replies)
+    if not config.wait and result.replies:
+        return 0 if result.complete else 1
+    ids = ledger.sweep_id + call.places
+    retry = retrying(ledger, config.launch.retries, ids, out)
+    survey = follow([Selection(ledger.root)], ids, out, retry)
+    show_next(survey, ids, out)
+    return survey.exit_code(allow_unsupported=config.allow_unsupported)
+
+
+@contextlib.contextmanager
+def shown_progress(ledger: Ledger, points: Sequence[PlannedPoint]) -> Iterator[Progress]:
+    """Show each point as it starts and ends, and a line while it runs."""
+    out = screen.console()
+    with running_line(out, ledger.root) as tick:
+        yield _ShownProgress(out, len(points), tick)
+
+
+@contextlib.contextmanager
+def hidden_progress(ledger: Ledger, points: Sequence[PlannedPoint]) -> Iterator[Progress]:
+    """Show nothing."""
+    yield Progress()
+
+
+class _ShownProgress(Progress):
+    def __init__(self, out: Console, total: int, tick: Callable[[], None]) -> None:
+        self._out, self._total, self._tick = out, total, tick
+        self._started = 0
+
+    def started(self, point: PlannedPoint) -> None:
+        self._started += 1
+        screen.say(self._out, f"[{self._started}/{self._total}] {point.label}")
+
+    def ended(self, point: PlannedPoint, record: Record) -> None:
+        show = screen.show_record if self._total == 1 else screen.show_outcome
+        show(record, self._out)
+
+    def tick(self) -> None:
+        self._tick()
+
+
+def submit_new(
+    plan: Plan, scheduler: Scheduler, call: Call, watch: Watch = shown_progress
+) -> tuple[Ledger, SubmissionResult]:
+    """Write a new sweep and submit it.
+
+    Raises:
+        UsageError: A request that could never run; nothing was written.
+        SchedulerError: The scheduler does not answer, or accepted nothing; no files remain.
+    """
+    with nothing_started_notice():
+        request = scheduler.prepare(plan.points)
+        ledger = new_ledger(plan.config)
+        try:
+            request.check_folder(ledger.root)
+            write_ledger(plan, ledger, verb=call.verb, command=call.command)
+        except BaseException:
+            shutil.rmtree(ledger.root, ignore_errors=True)
+            raise
+    if plan.note:
+        screen.say(screen.console(), plan.note)
+    ids = ledger.sweep_id + call.places
+    with (
+        submitting(ledger) as lock,
+        scheduler.interruption_notice(ledger, ids, new=True),
+        watch(ledger, plan.points) as progress,
+    ):
+        return ledger, submit_request(request, ledger, lock, progress)
+
+
+def submit_request(
+    request: Request, ledger: Ledger, lock: int, progress: Progress
+) -> SubmissionResult:
+    """Show the notes and warnings of a request, and submit it."""
+    out = screen.console()
+    for note in request.notes:
+        screen.say(out, f"Note: {note}")
+    for warning in request.warnings:
+        screen.say(out, f"Warning: {warning}")
+    return request.submit(ledger, lock, progress)
+
+
+def show_submission(ledger: Ledger, result: SubmissionResult, call: Call, *, waits: bool) -> None:
+    """Show job ids and the next command, which is not needed if this one waits."""
+    out = screen.console()
+    for reply in result.replies:
+        jobs = pluralize(reply.tasks, "job")
+        if isinstance(reply, Accepted):
+            screen.say(out, f"Submitted {reply.shown}")
+        elif isinstance(reply, Refused):
+            screen.say(out, f"Not submitted: {jobs}: {reply.error}")
+        else:
+            screen.say(out, f"Possibly submitted: {jobs}: {reply.detail}")
+    screen.say(out, f"Sweep {ledger.sweep_id}: {shell_quote(ledger.root)}")
+    if not result.complete or not waits:
+        verb = "status" if result.complete else "resume"
+        screen.say(out, f"Next: python launch.py {verb} {ledger.sweep_id}{call.places}")
+
+
+def show_results(result: SubmissionResult, ledger: Ledger, plan: Plan, call: Call) -> int:
+    """Show the points that ran within this command, and return the exit code."""
+    out = screen.console()
+    if len(plan.points) > 1:
+        show_points(result.records, out)
+        screen.say(out, common_settings(plan.points))
+    screen.say(out, f"Records: {shell_quote(ledger.root)}")
+    screen.say(out, f"Next: python launch.py collect {ledger.sweep_id}{call.places}")
+    cluster_named = any(word.startswith("cluster=") for word in call.overrides)
+    clusters = [one.name for one in installed_schedulers() if one.detached]
+    if clusters and not cluster_named and call.verb in ("run", "sweep"):
+        screen.say(out, f"On the cluster: {call.command} cluster={clusters[0]}")
+    states = [State(record.outcome) for _, record in result.records]
+    return exit_code(states, allow_unsupported=plan.config.allow_unsupported)
+
+
+def show_points(records: Sequence[tuple[PlannedPoint, Record]], out: Console) -> None:
+    """Show a table of points with their outcomes and ratios."""
+    columns = ("point", "what", "outcome", "fprop", "bprop", "reason")
+    table = screen.table("Points", *columns, right=("fprop", "bprop"))
+    for point, record in records:
+        table.add_row(
+            point.point_id,
+            point.label,
+            screen.styled(record.outcome.value),
+            *screen.ratios(record),
+            screen.short(screen.harmless(record.reason)),
+        )
+    show_table(out, table)
