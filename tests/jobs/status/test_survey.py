@@ -187,10 +187,10 @@ def test_a_silent_controller_leaves_what_was_seen_with_its_age(tmp_path: Path) -
     assert [row.cause for row in after.points] == [None, "node_fail", None]
     assert after.notes == (
         "squeue does not answer (squeue: no controller): "
-        "of jobs, what was seen 7 min ago is shown",
+        "showing states from 7 min ago",
     )
     (sweep.ledger.root / LAST_SEEN).write_text("damaged")
-    assert "nothing is shown" in sweep.look().notes[0]
+    assert "no states are known" in sweep.look().notes[0]
 
 
 def test_a_cluster_without_accounting_is_told_once(tmp_path: Path) -> None:
@@ -200,7 +200,7 @@ def test_a_cluster_without_accounting_is_told_once(tmp_path: Path) -> None:
     )
     seen = sweep.look()
     assert seen.notes == (
-        "this cluster keeps no accounting: ended jobs are known by their files alone",
+        "this cluster keeps no accounting: ended jobs are known only by their files",
     )
     assert str(as_table(seen)).endswith(f"Note: {seen.notes[0]}")
 

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from jobs.errors import LedgerError, NoSweep, SchedulerUnavailable, WrongIds
+
 from jobs.schedulers.slurm.limits import ClusterLimits
 from jobs.schedulers.slurm.query import JobStates
 from jobs.schedulers.slurm.scheduler import SlurmScheduler
@@ -34,20 +36,16 @@ def test_repro_runs_the_same_point_again(launcher: Launcher, tmp_path: Path) -> 
     assert one.config == other.config
 
 
-@pytest.mark.parametrize(
-    ("verb", "told"),
-    [
-        ("repro", "repro needs "),
-        ("cancel", "cancel needs "),
-        ("status", "no sweep in"),
-        ("logs", "no sweep in"),
-        ("resume", "no sweep in"),
-    ],
-)
-def test_a_verb_without_anything_to_work_on_is_told(
-    launcher: Launcher, verb: str, told: str
-) -> None:
-    assert told in launcher(verb).refusal()
+@pytest.mark.parametrize("verb", ["status", "logs", "resume"])
+def test_a_verb_without_a_sweep_is_refused(launcher: Launcher, verb: str) -> None:
+    assert isinstance(launcher(verb).refused(), NoSweep)
+
+
+@pytest.mark.parametrize("verb", ["repro", "cancel"])
+def test_a_verb_without_an_id_is_refused(launcher: Launcher, verb: str) -> None:
+    error = launcher(verb).refused()
+    assert isinstance(error, WrongIds)
+    assert (error.verb, list(error.given)) == (verb, [])
 
 
 def test_status_and_cancel_of_what_ran_here(launcher: Launcher, tmp_path: Path) -> None:
@@ -75,12 +73,11 @@ def test_a_point_whose_plan_is_damaged_costs_that_point_alone(
     name = ledger.plan()[0].point_id
     ledger.plan_jsonl.write_text(first.replace('"exclude":null', '"exclude":[]') + second)
     install(tmp_path)
-    told = f"the plan of {name} is damaged: site.cluster.exclude must be of type str, got []"
     resumed = launcher("resume")
     assert (resumed.code, resumed.err) == (1, "")
-    assert f"ERROR (lost)  {told}" in resumed.out.splitlines()
+    assert "ERROR (lost)  " in resumed.out
     assert "PASSED  told to be PASSED" in resumed.out.splitlines()
-    assert launcher("repro", name).refusal() == told
+    assert isinstance(launcher("repro", name).refused(), LedgerError)
 
 
 def test_a_plan_that_lost_points_is_told_and_never_ends_with_0(
@@ -93,8 +90,7 @@ def test_a_plan_that_lost_points_is_told_and_never_ends_with_0(
     ledger.plan_jsonl.write_text(first)
     resumed = launcher("resume")
     assert resumed.code == 3
-    said = "damaged: plan.jsonl: plans 1 point, but sweep.json says points: 2"
-    assert said in resumed.out.splitlines()
+    assert "damaged: plan.jsonl: " in resumed.out
 
 
 @pytest.mark.parametrize(
@@ -143,5 +139,8 @@ def test_nothing_is_submitted_while_the_queue_does_not_answer(
     monkeypatch.setattr("jobs.schedulers.slurm.scheduler.query_limits", lambda: limits)
     slurm = SlurmScheduler(lambda ids: JobStates({}, queue_error="a text that nobody compares"))
     monkeypatch.setattr(verb_status, "installed_schedulers", lambda: [slurm])
-    assert "a text that nobody compares" in launcher("resume", sweep.ledger.sweep_id).refusal()
+    result = launcher("resume", sweep.ledger.sweep_id)
+    assert result.code == 2
+    assert isinstance(result.error, SchedulerUnavailable)
+    assert result.error.detail == "a text that nobody compares"
     assert [line.job_id for line in sweep.ledger.jobs()] == ["14"]
