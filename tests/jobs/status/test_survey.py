@@ -186,8 +186,7 @@ def test_a_silent_controller_leaves_what_was_seen_with_its_age(tmp_path: Path) -
     assert [row.state for row in before.points] == ["PENDING"] * 3
     assert [row.cause for row in after.points] == [None, "node_fail", None]
     assert after.notes == (
-        "squeue does not answer (squeue: no controller): "
-        "showing states from 7 min ago",
+        "squeue does not answer (squeue: no controller): showing states from 7 min ago",
     )
     (sweep.ledger.root / LAST_SEEN).write_text("damaged")
     assert "no states are known" in sweep.look().notes[0]

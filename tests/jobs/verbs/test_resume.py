@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from jobs.errors import LedgerError, NoSweep, SchedulerUnavailable, WrongIds
-
 from jobs.schedulers.slurm.limits import ClusterLimits
 from jobs.schedulers.slurm.query import JobStates
 from jobs.schedulers.slurm.scheduler import SlurmScheduler
