@@ -1,8 +1,7 @@
-"""Computes and stores what errors to expect: `python -m tools.calibrate --all`.
+"""Compute and store predicted errors: `python -m tools.calibrate --all`.
 
-Needs torch alone, so that it runs on any node. Every shape is computed with both initialisations
-and with both projections; results are stored after each shape, so that an interrupted run keeps
-what it has.
+Needs only torch, so it runs on any node. Every shape is computed with both initialisations and
+both projections. Results are stored after each shape, so an interrupted run loses only one.
 """
 
 from __future__ import annotations
@@ -40,21 +39,15 @@ SEED_INIT_STD = 0.023
 
 
 def shipped_shapes() -> dict[str, Shape]:
-    """The shapes of conf/shape, by name."""
+    """Return the shapes of conf/shape by name."""
     return {path.stem: read_shape(path) for path in sorted(SHAPES.glob("*.yaml"))}
 
 
 def read_shape(path: Path) -> Shape:
-    """Read a shape's file, without a YAML library: these files are `key: value` lines.
-
-    Args:
-        path: The file.
-
-    Returns:
-        The shape.
+    """Read a shape's file without a YAML library: these files hold `key: value` lines.
 
     Raises:
-        ValueError: A line is something else, or a value does not fit its key.
+        ValueError: A line has another form, or a value does not fit its key.
     """
     plain: dict[str, Any] = {}
     for line in path.read_text(encoding="utf-8").splitlines():
@@ -63,7 +56,7 @@ def read_shape(path: Path) -> Shape:
             continue
         name, colon, value = text.partition(":")
         if not colon or not value.strip():
-            raise ValueError(f"{path.name} must hold `key: value` lines, got {line!r}")
+            raise ValueError(f"{path.name}: not a `key: value` line: {line!r}")
         plain[name] = scalar(value.strip())
     shape = from_plain(Shape, plain)
     assert isinstance(shape, Shape)
@@ -71,7 +64,7 @@ def read_shape(path: Path) -> Shape:
 
 
 def scalar(text: str) -> bool | int | float | str:
-    """A YAML scalar's value."""
+    """Return a YAML scalar's value."""
     if text in ("true", "false"):
         return text == "true"
     for kind in (int, float):
@@ -83,23 +76,18 @@ def scalar(text: str) -> bool | int | float | str:
 
 
 def with_overrides(shape: Shape, overrides: Sequence[str]) -> Shape:
-    """The shape with some keys replaced.
-
-    Args:
-        shape: The shape.
-        overrides: `key=value` each, by the keys of `conf.schema.Shape`.
-
-    Returns:
-        A new shape.
+    """Return the shape with some keys replaced by `key=value` overrides.
 
     Raises:
-        ValueError: No such key, or a value that does not fit it.
+        ValueError: A key does not exist, or a value does not fit it.
     """
     plain = to_plain(shape)
     for override in overrides:
         name, equals, value = override.removeprefix("shape.").partition("=")
         if not equals or name not in plain:
-            raise ValueError(f"{override} must be key=value, with a key of {', '.join(plain)}")
+            raise ValueError(
+                f"--set {override}: not key=value with one of the keys {', '.join(plain)}"
+            )
         plain[name] = scalar(value)
     changed = from_plain(Shape, plain)
     assert isinstance(changed, Shape)
@@ -107,15 +95,7 @@ def with_overrides(shape: Shape, overrides: Sequence[str]) -> Shape:
 
 
 def variants(shape: Shape, fixed: Set[str] = frozenset()) -> Iterator[Shape]:
-    """The shape with both projections and both initialisations.
-
-    Args:
-        shape: The shape.
-        fixed: Keys of it that stay as they are.
-
-    Yields:
-        One shape for each combination.
-    """
+    """Yield the shape with both projections and both initialisations; `fixed` keys do not vary."""
     init_stds = dict.fromkeys((SEED_INIT_STD, 1 / math.sqrt(shape.hidden)))
     for projection in [shape.projection] if "projection" in fixed else Projection:
         for init_std in [shape.init_std] if "init_std" in fixed else init_stds:
@@ -123,16 +103,11 @@ def variants(shape: Shape, fixed: Set[str] = frozenset()) -> Iterator[Shape]:
 
 
 def recipes_for(shape: Shape, names: Sequence[str] = ()) -> list[Recipe]:
-    """The recipes that a shape is calibrated for.
+    """Return the recipes that a shape is calibrated for, or those of them that are named.
 
-    Args:
-        shape: The layer; FP8 attention with one scale a tensor only where Hopper takes it.
-        names: Which; all without any.
-
-    Returns:
-        Recipes with the fields that change their numbers.
+    FP8 attention with one scale per tensor is calibrated only for the head dim that Hopper runs.
     """
-    found: list[Recipe] = [
+    recipes: list[Recipe] = [
         Bf16Recipe(),
         MxFp8Recipe(),
         MxFp8Recipe(fp8_dpa=False),
@@ -140,20 +115,13 @@ def recipes_for(shape: Shape, names: Sequence[str] = ()) -> list[Recipe]:
         Fp8BlockRecipe(),
     ]
     if shape.head_dim_qk == shape.head_dim_v == HOPPER_FP8_HEAD_DIM:
-        found.append(Fp8DelayedRecipe(fp8_dpa=True))
-    wanted = {"fp8_current" if name == "fp8_delayed" else name for name in names} | set(names)
-    return [recipe for recipe in found if not names or recipe.name.name in wanted]
+        recipes.append(Fp8DelayedRecipe(fp8_dpa=True))
+    selected = {"fp8_current" if name == "fp8_delayed" else name for name in names} | set(names)
+    return [recipe for recipe in recipes if not names or recipe.name.name in selected]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command.
-
-    Args:
-        arguments: The command line's words, by default this process's.
-
-    Returns:
-        0, or 2 for a wrong command.
-    """
+    """Run the command; return 0, or 2 for a wrong command."""
     try:
         options = _options(arguments)
         shapes = _chosen(options)
@@ -162,24 +130,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ValueError as error:
         print(error, file=sys.stderr)
         return 2
-    began = time.monotonic()
+    start = time.monotonic()
 
-    def say(line: str) -> None:
-        print(f"[{time.monotonic() - began:7.1f} s] {line}", flush=True)
+    def log(line: str) -> None:
+        print(f"[{time.monotonic() - start:7.1f} s] {line}", flush=True)
 
     for shape in shapes:
         recipes = recipes_for(shape, options.recipe)
         if options.device == "cuda":
             torch.cuda.reset_peak_memory_stats()
-        say(f"{shape.name} {shape.projection.name} init_std={shape.init_std:.4g}")
+        log(f"{shape.name} {shape.projection.name} init_std={shape.init_std:.4g}")
         predictions = predict_recipes(
-            shape, recipes, options.device, other_seeds(shape.seed, options.seeds), say
+            shape, recipes, options.device, other_seeds(shape.seed, options.seeds), log
         )
         rows = [(shape, r, p) for r, p in zip(recipes, predictions, strict=True)]
         save_predictions(rows, options.output)
         if options.device == "cuda":
-            say(f"peak memory {torch.cuda.max_memory_allocated() / 2**30:.1f} GiB")
-    say(f"stored in {options.output}")
+            log(f"peak memory {torch.cuda.max_memory_allocated() / 2**30:.1f} GiB")
+    log(f"stored in {options.output}")
     return 0
 
 
@@ -194,14 +162,20 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
         nargs="+",
         default=[],
         metavar="KEY=VALUE",
-        help="changes of every shape; a projection or init_std set here is the only one computed",
+        help="override keys of every shape; a projection or init_std set here does not vary",
     )
     parser.add_argument(
-        "--recipe", nargs="+", default=[], choices=[r.name for r in RecipeName], help="which"
+        "--recipe",
+        nargs="+",
+        default=[],
+        choices=[r.name for r in RecipeName],
+        help="compute only these",
     )
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
-    parser.add_argument("--seeds", type=int, default=DEFAULT_SEEDS, help="how many seeds")
-    parser.add_argument("--output", type=Path, default=STORE, help="the file to add to")
+    parser.add_argument("--seeds", type=int, default=DEFAULT_SEEDS, help="number of seeds")
+    parser.add_argument(
+        "--output", type=Path, default=STORE, help="file to add the predictions to"
+    )
     return parser.parse_args(arguments)
 
 
@@ -209,14 +183,14 @@ def _chosen(options: argparse.Namespace) -> list[Shape]:
     known = shipped_shapes()
     names = list(known) if options.all else options.shape
     if not names:
-        raise ValueError(f"--shape must name one of {', '.join(known)}, or give --all")
+        raise ValueError(f"pass --all, or --shape with one of {', '.join(known)}")
     unknown = [name for name in names if name not in known]
     if unknown:
-        raise ValueError(f"--shape must be one of {', '.join(known)}, got {unknown[0]}")
+        raise ValueError(f"unknown shape {unknown[0]}; shapes: {', '.join(known)}")
     if options.seeds < 1:
         raise ValueError(f"--seeds must be at least 1, got {options.seeds}")
     if options.device == "cuda" and not torch.cuda.is_available():
-        raise ValueError("--device must be cpu where there is no CUDA GPU, got cuda")
+        raise ValueError("--device cuda: no CUDA GPU here; use --device cpu")
     shapes = [with_overrides(known[name], options.set) for name in names]
     problems = [problem for shape in shapes for problem in shape_problems(shape)]
     if problems:
@@ -226,7 +200,7 @@ def _chosen(options: argparse.Namespace) -> list[Shape]:
 
 
 def _check(shape: Shape, recipes: Sequence[Recipe], device: str) -> None:
-    """Refuse what this device or a recipe cannot compute before anything is computed."""
+    """Refuse what this device or a recipe cannot compute, before computing anything."""
     unsupported = rope_refusal(shape, device)
     if unsupported is not None:
         raise ValueError(str(unsupported))

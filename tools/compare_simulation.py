@@ -1,4 +1,4 @@
-"""Noise as GPUs make it, to show how often the verdicts of `compare` are right.
+"""Simulate the noise of GPUs to measure how often the verdicts of `compare` are right.
 
 `python -m tools.compare_simulation docs/compare.md` writes its tables into that page.
 """
@@ -30,20 +30,20 @@ _BASE_MS = {
 
 @dataclass(frozen=True)
 class Noise:
-    """One kind of noise; every size is a relative standard deviation or share.
+    """One kind of noise; every size is a relative standard deviation or a share.
 
     Attributes:
-        name: What tables call it.
+        name: Display name.
         iteration: Between iterations of a block.
         block: Between blocks.
         run: Between runs, common to both arms.
         arm: Between runs, of each arm by itself.
         drift: From a run's start to its end.
         outliers: Share of iterations that take 10 to 100 % longer.
-        modes: Gap between two clocks that blocks alternate between; 0: one clock.
-        dwell: Pairs of blocks that a clock lasts, on average.
-        nodes: Gap between two clocks of which a whole run has one, and which telemetry reports.
-        same_gpu: Whether both runs are known to be on the same GPU.
+        modes: Gap between two clocks that blocks alternate between; 0 for one clock.
+        dwell: Mean number of pairs of blocks at one clock.
+        nodes: Gap between two clocks, one of which a whole run has and telemetry reports.
+        same_gpu: True if both runs are known to be on the same GPU.
     """
 
     name: str
@@ -71,15 +71,15 @@ KINDS = (
 
 
 def simulate(noise: Noise, change: dict[str, float], rng: Any) -> Record:  # noqa: ANN401 - numpy
-    """A run's record as the benchmark would leave it.
+    """Return the record that the benchmark would write.
 
     Args:
-        noise: What disturbs it.
-        change: Factor on the time of an arm, by `recipe` and `bf16`; 1 where it is not named.
+        noise: Noise on the run.
+        change: Factor on the time of an arm, by `recipe` and `bf16`; 1 if missing.
         rng: A numpy generator.
 
     Returns:
-        A record with both arms' samples and the clock that telemetry saw.
+        A record with the samples of both arms and the clock that telemetry reports.
     """
     import numpy
 
@@ -113,9 +113,9 @@ def simulate(noise: Noise, change: dict[str, float], rng: Any) -> Record:  # noq
             )
         fprop, bprop = timings["fprop"], timings["bprop"]
         arms.append(ArmBenchmark(arm=arm, precision=arm, fprop=fprop, bprop=bprop))
-    # One look a block, in steps of 15 MHz, as NVML sees a clock that a power cap moves.
+    # One sample a block, in steps of 15 MHz, as NVML reports a clock under a power cap.
     clocks = 1980 * numpy.exp(numpy.repeat(-clock - modes, 2) + rng.normal(0, 0.02, 2 * BLOCKS))
-    seen = [
+    samples = [
         {"when": "during", "sm_clock_mhz": float(15 * round(mhz / 15))} for mhz in clocks.tolist()
     ]
     return Record.model_validate(
@@ -125,7 +125,7 @@ def simulate(noise: Noise, change: dict[str, float], rng: Any) -> Record:  # noq
             "benchmark": BenchmarkResult(
                 method="simulated", statistic="median", confidence=0.95, arms=arms
             ),
-            "telemetry": seen,
+            "telemetry": samples,
             "outcome": Outcome.PASSED,
         }
     )
@@ -133,7 +133,7 @@ def simulate(noise: Noise, change: dict[str, float], rng: Any) -> Record:  # noq
 
 @dataclass(frozen=True)
 class Rates:
-    """How often something was said, as shares of all comparisons."""
+    """Shares of verdicts among all comparisons."""
 
     noise: str
     slower: float
@@ -146,18 +146,18 @@ class Rates:
 def rates(
     noise: Noise, change: dict[str, float], count: int, seed: int = 0, runs: int = 1
 ) -> Rates:
-    """Compares pairs of simulated runs, the second with a change.
+    """Compare pairs of simulated runs, the second of which has a change.
 
     Args:
-        noise: What disturbs both runs.
+        noise: Noise on both runs.
         change: Factor on the time of an arm in the second run.
-        count: How many pairs.
-        seed: Of the generator.
-        runs: Runs on each side that count together, each on a GPU of its own if they are several.
+        count: Number of pairs.
+        seed: Seed of the generator.
+        runs: Runs on each side that count together; several are on as many GPUs.
 
     Returns:
-        Shares of points with a SLOWER or FASTER metric, of points with neither whose verdict is
-        UNCLEAR, and of FASTER or SLOWER by metric.
+        Shares of points with a SLOWER or FASTER metric, of points with neither and an UNCLEAR
+        verdict, and of FASTER or SLOWER by metric.
     """
     import numpy
 
@@ -169,15 +169,19 @@ def rates(
             at_one_clock([simulate(noise, factors, rng) for _ in range(runs)])
             for factors in ({}, change)
         )
-        known = replace(
+        conditions = replace(
             circumstances(first, second), same_gpu=noise.same_gpu, gpus=(len(first), len(second))
         )
         before, after = pooled_metrics(first), pooled_metrics(second)
-        said = {name: judge_metric(before[name], after[name], 0.02, known) for name in before}
+        comparisons = {
+            name: judge_metric(before[name], after[name], 0.02, conditions) for name in before
+        }
         alarms.update(
-            name for name, one in said.items() if one.verdict in (Verdict.SLOWER, Verdict.FASTER)
+            name
+            for name, one in comparisons.items()
+            if one.verdict in (Verdict.SLOWER, Verdict.FASTER)
         )
-        verdicts = {one.verdict for one in said.values()}
+        verdicts = {one.verdict for one in comparisons.values()}
         points["slower"] += Verdict.SLOWER in verdicts
         points["faster"] += Verdict.FASTER in verdicts
         clear = {Verdict.SLOWER, Verdict.FASTER} & verdicts
@@ -194,19 +198,16 @@ def rates(
 
 
 def at_best(noise: Noise, change: float = 1.03, threshold: float = 0.02) -> float:
-    """How often a change of both arms could be found by who knew the size of the noise exactly.
+    """Return the share of changes of both arms that can be found if the noise is known exactly.
 
-    What is common to both arms of a run no number of its blocks averages out. Where each run has
-    one of two clocks, and the clock may or may not explain a change, a fourth of the pairs is
-    lost: those whose second run has the faster clock.
+    Noise that is common to both arms of a run does not average out over its blocks. If each run
+    has one of two clocks, which may or may not explain a change, a quarter of the pairs is lost:
+    those whose second run has the faster clock.
 
     Args:
-        noise: What disturbs the runs; what blocks differ by counts as averaged out.
+        noise: Noise on the runs; noise between blocks counts as averaged out.
         change: Factor on the time of both arms.
         threshold: Relative change that matters.
-
-    Returns:
-        The share.
     """
     normal = NormalDist()
     spread = math.sqrt(2) * math.hypot(noise.run, noise.drift / 2)
@@ -223,20 +224,17 @@ CHANGES: dict[str, dict[str, float]] = {
 }
 REPEATED = ("no change", "both arms 3 % slower")
 RUNS = 5
-"""Runs a side that find a change of both arms under drift and on other GPUs."""
+"""Number of runs on each side that reveals a change of both arms despite drift."""
 
 BEGIN, END = "<!-- simulation: begin -->", "<!-- simulation: end -->"
 
 
 def table(count: int, progress: Callable[[str], None] = lambda line: None) -> str:
-    """How often which verdict is given, as a Markdown table.
+    """Return the shares of each verdict as a Markdown table, a row for each noise and change.
 
     Args:
-        count: Pairs of runs behind each row.
-        progress: Told each row as it is done.
-
-    Returns:
-        A row for each kind of noise and each change.
+        count: Pairs of runs for each row.
+        progress: Callback for each finished row.
     """
     lines = [
         f"{count:,} pairs of runs a row, {BLOCKS} blocks of {ITERATIONS} iterations an arm,",
@@ -250,8 +248,8 @@ def table(count: int, progress: Callable[[str], None] = lambda line: None) -> st
         rows = [(name, change, 1) for name, change in CHANGES.items()]
         rows += [(f"{name}, {RUNS} runs a side", CHANGES[name], RUNS) for name in REPEATED]
         for name, change, runs in rows:
-            found = rates(noise, change, count, runs=runs)
-            shares = (found.slower, found.faster, found.unclear, found.same)
+            row = rates(noise, change, count, runs=runs)
+            shares = (row.slower, row.faster, row.unclear, row.same)
             cells = " | ".join(f"{100 * share:.1f} %" for share in shares)
             lines.append(f"| {noise.name} | {name} | {cells} |")
             progress(lines[-1])
@@ -259,13 +257,13 @@ def table(count: int, progress: Callable[[str], None] = lambda line: None) -> st
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Writes the table into a page, between its marks; prints it where no page is given."""
-    made = table(1000, print)
+    """Write the table into a page, between its markers, or print it without a page."""
+    text = table(1000, print)
     if arguments:
         page = Path(arguments[0])
         before, _, rest = page.read_text(encoding="utf-8").partition(BEGIN)
         _, _, after = rest.partition(END)
-        page.write_text(f"{before}{BEGIN}\n{made}{END}{after}", encoding="utf-8")
+        page.write_text(f"{before}{BEGIN}\n{text}{END}{after}", encoding="utf-8")
     return 0
 
 

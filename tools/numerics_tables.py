@@ -1,4 +1,4 @@
-"""The tables of docs/numerics.md, from the stored predictions.
+"""The tables of docs/numerics.md, made from the stored predictions.
 
 `python -m tools.numerics_tables docs/numerics.md` rewrites them in place.
 """
@@ -41,45 +41,37 @@ Row = Sequence[str]
 
 
 def in_markers(text: str, name: str, table: str) -> str:
-    """Replace what stands between a table's two markers.
-
-    Args:
-        text: The document.
-        name: The table's name: `<!-- table NAME -->` to `<!-- end NAME -->`.
-        table: What shall stand there.
-
-    Returns:
-        The document with the new table.
+    """Replace a table between `<!-- table NAME -->` and `<!-- end NAME -->` in a document.
 
     Raises:
-        ValueError: The document has no such markers.
+        ValueError: The document lacks these markers.
     """
     begin, end = f"<!-- table {name} -->\n", f"<!-- end {name} -->"
     if begin not in text or end not in text:
-        raise ValueError(f"the document must have the markers of table {name}, got none")
+        raise ValueError(f"no markers of table {name} in the document")
     before, _, rest = text.partition(begin)
     return f"{before}{begin}{table}{end}{rest.partition(end)[2]}"
 
 
 def markdown(head: Row, rows: Sequence[Row]) -> str:
-    """A Markdown table: columns of numbers to the right, the others to the left."""
+    """Return a Markdown table with columns of numbers aligned to the right."""
     number = [all(row[i][:1].isdigit() for row in rows) for i in range(len(head))]
     rule = ["---:" if right else "---" for right in number]
     return "".join(f"| {' | '.join(row)} |\n" for row in (head, rule, *rows))
 
 
 def path_errors() -> str:
-    """Expected errors over the whole path: a table for each projection and initialisation."""
+    """Return the predicted errors over the whole path, a table for each projection."""
     return _sections(_path_head, _path_rows)
 
 
 def stage_tables() -> str:
-    """Expected errors of single stages, likewise."""
+    """Return the predicted errors of single stages, a table for each projection."""
     return _sections(_stage_head, _stage_rows)
 
 
 def seed_deviations() -> str:
-    """How much each stored MXFP8 prediction differs between seeds."""
+    """Return the deviation of each stored MXFP8 prediction over its seeds."""
     rows = []
     for shape in _stored_shapes():
         found = load_prediction(shape, MxFp8Recipe())
@@ -108,16 +100,9 @@ TABLES: dict[str, Callable[[], str]] = {
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Rewrite the tables of a document.
-
-    Args:
-        arguments: The document's path.
-
-    Returns:
-        0, or 2 for a wrong command.
-    """
+    """Rewrite the tables of a document; return 0, or 2 for a wrong command."""
     if len(arguments) != 1:
-        print("the command must name one document, docs/numerics.md", file=sys.stderr)
+        print("usage: python -m tools.numerics_tables docs/numerics.md", file=sys.stderr)
         return 2
     document = Path(arguments[0])
     text = document.read_text(encoding="utf-8")
@@ -133,7 +118,7 @@ def _stored_shapes() -> Iterator[Shape]:
 
 
 def _sections(head: Callable[[Projection], Row], rows_of: Callable[[Shape], Iterator[Row]]) -> str:
-    """A table for each projection, its rows grouped by shape and initialisation."""
+    """Return a table for each projection, with rows grouped by shape and initialisation."""
     parts = []
     for projection in Projection:
         rows = [

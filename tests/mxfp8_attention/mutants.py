@@ -256,8 +256,8 @@ MUTANTS = (
     Mutant("E5M2 for gradients", _e5m2_gradients),
     Mutant("E5M2 for P", _e5m2_probabilities),
     Mutant("dQ of one head lost", _head_gradient_lost),
-    Mutant("BF16 attention where MXFP8 was asked", _bf16_attention),
-    Mutant("BF16 output layer where MXFP8 was asked", _bf16_output_layer),
+    Mutant("BF16 attention instead of MXFP8", _bf16_attention),
+    Mutant("BF16 output layer instead of MXFP8", _bf16_output_layer),
     Mutant("delta left out of dS", _delta_left_out),
 )
 

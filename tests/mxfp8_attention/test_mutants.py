@@ -62,7 +62,7 @@ def test_nothing_else_escapes_but_e5m2_probabilities_of_a_one_hot_softmax() -> N
 @pytest.mark.parametrize(
     "name",
     [
-        "BF16 attention where MXFP8 was asked",
+        "BF16 attention instead of MXFP8",
         "E5M2 for gradients",
         "softmax scale of the nope width",
         "rotary key's gradient from head 0 alone",
@@ -91,7 +91,7 @@ def test_the_seeds_tolerance_fails_a_sound_path_whose_gradients_are_sums_over_to
         "dQ of one head lost",
         "delta left out of dS",
         "E5M2 for x",
-        "BF16 attention where MXFP8 was asked",
+        "BF16 attention instead of MXFP8",
     ],
 )
 def test_the_seeds_tolerance_on_the_output_alone_lets_real_faults_through(name: str) -> None:

@@ -1,4 +1,4 @@
-"""The calibration command: what it reads, computes, stores and refuses."""
+"""The calibration command reads shapes, stores predictions and refuses wrong input."""
 
 from __future__ import annotations
 
@@ -31,9 +31,7 @@ def test_a_shapes_file_is_read_as_a_yaml_library_reads_it(path: Path) -> None:
 def test_a_file_that_is_no_plain_table_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "mine.yaml"
     path.write_text("name: mine\ndefaults:\n  - other\n")
-    with pytest.raises(
-        ValueError, match=r"mine\.yaml must hold `key: value` lines, got 'defaults:'"
-    ):
+    with pytest.raises(ValueError, match=r"mine\.yaml.*'defaults:'"):
         read_shape(path)
 
 
@@ -60,12 +58,12 @@ def test_fp8_attention_is_calibrated_only_where_hopper_takes_it() -> None:
     assert recipes_for(shapes["dsv3"], ["mxfp8"]) == [MxFp8Recipe(), MxFp8Recipe(fp8_dpa=False)]
 
 
-def test_keys_of_a_shape_can_be_replaced_and_wrong_ones_are_told() -> None:
+def test_keys_of_a_shape_can_be_replaced_and_wrong_ones_are_refused() -> None:
     shape = with_overrides(
         shipped_shapes()["tiny"], ["seq_len=256", "shape.attn_mask=none", "bias=false"]
     )
     assert (shape.seq_len, shape.attn_mask.name, shape.bias) == (256, "none", False)
-    with pytest.raises(ValueError, match="seqlen=1 must be key=value, with a key of name, batch"):
+    with pytest.raises(ValueError, match=r"seqlen=1.*name, batch"):
         with_overrides(shape, ["seqlen=1"])
     with pytest.raises(ValueError, match="seq_len must be of type int, got 'long'"):
         with_overrides(shape, ["seq_len=long"])
@@ -91,10 +89,10 @@ def test_the_command_stores_what_it_computed(
 @pytest.mark.parametrize(
     ("words", "line"),
     [
-        ([], "--shape must name one of dsv2_lite, dsv3, "),
-        (["--shape", "dsv4"], "--shape must be one of dsv2_lite, dsv3, "),
+        ([], "pass --all, or --shape with one of dsv2_lite, dsv3, "),
+        (["--shape", "dsv4"], "unknown shape dsv4; shapes: dsv2_lite, dsv3, "),
         (["--all", "--seeds", "0"], "--seeds must be at least 1, got 0"),
-        (["--shape", "tiny", "--set", "heads=3"], "heads=3 must be key=value, "),
+        (["--shape", "tiny", "--set", "heads=3"], "--set heads=3: not key=value "),
         (["--shape", "tiny", "--set", "hidden=-1"], "shape.hidden must be at least 1, got -1"),
         (["--shape", "tiny", "--set", "init_std=nan"], "shape.init_std must be a finite number"),
         (["--shape", "tiny", "--set", "init_std=0"], "shape.init_std must be greater than 0"),
@@ -107,7 +105,7 @@ def test_the_command_stores_what_it_computed(
             ["--shape", "tiny", "--set", "seq_len=100"],
             "shape.seq_len must be a multiple of 128 for MXFP8 attention, got 100; --recipe",
         ),
-        (["--shape", "tiny", "--device", "cuda"], "--device must be cpu where there is no CUDA"),
+        (["--shape", "tiny", "--device", "cuda"], "--device cuda: no CUDA GPU here"),
     ],
 )
 def test_a_wrong_command_is_one_line_and_exit_code_2(
@@ -118,6 +116,6 @@ def test_a_wrong_command_is_one_line_and_exit_code_2(
 ) -> None:
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     assert main(words) == 2
-    told = capsys.readouterr().err
-    assert told.startswith(line)
-    assert told.count("\n") == 1
+    error = capsys.readouterr().err
+    assert error.startswith(line)
+    assert error.count("\n") == 1

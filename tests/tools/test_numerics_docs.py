@@ -1,4 +1,4 @@
-"""docs/numerics.md says what the code does and what is stored."""
+"""docs/numerics.md agrees with the code and the stored predictions."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def rows(table: str) -> list[list[str]]:
     return [line.strip("| \n").split(" | ") for line in table.splitlines()[2:]]
 
 
-def test_the_mutants_table_is_what_the_gates_say_now() -> None:
-    """Verdicts exactly; how far a result moves, and by how many tensors, as far as CPUs agree."""
+def test_the_mutants_table_has_the_verdicts_of_the_gates() -> None:
+    """Verdicts must match exactly, distances and counts as far as CPUs agree."""
     written = TEXT.partition("<!-- table mutants -->\n")[2].partition("<!-- end mutants -->")[0]
     found = mutant_table.table()
     assert written.splitlines()[:2] == found.splitlines()[:2]
@@ -57,13 +57,11 @@ def test_a_table_of_numbers_has_them_to_the_right() -> None:
 
 
 def test_a_document_without_the_markers_is_refused() -> None:
-    with pytest.raises(ValueError, match="must have the markers of table path, got none"):
+    with pytest.raises(ValueError, match="no markers of table path"):
         in_markers("no markers", "path", "")
 
 
-def test_the_command_rewrites_a_copy_into_the_same(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_restores_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     copy = tmp_path / "numerics.md"
     copy.write_text(in_markers(TEXT, "path", ""), encoding="utf-8")
     assert main([str(copy)]) == 0
