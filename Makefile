@@ -46,7 +46,7 @@ format: $(VENV)/.test
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# Not the GPU's: those are `python -m tools.gpu.rope`, `.harness` and `.gpu_results`, on a GPU machine.
+# The GPU figures need a GPU machine: `python -m tools.gpu.rope`, `.harness` and `.results`.
 benchmarks: $(VENV)/.test
 	$(BIN)/python -m benchmarks.login
 	$(BIN)/python -m benchmarks.collect

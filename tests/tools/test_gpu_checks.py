@@ -1,4 +1,4 @@
-"""What the GPU machine's tests and compute-sanitizer said is kept as they said it."""
+"""Summary lines of the GPU machine's tests and of compute-sanitizer are kept verbatim."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from tools.gpu.checks import run_check
 RECORD = Path(__file__).parents[2] / "docs" / "results" / "h200_checks.json"
 
 
-def test_a_command_is_kept_with_the_lines_that_tell_how_it_ended() -> None:
-    said = "print('noise'); print('=== 3 passed, 1 skipped in 2 s ==='); raise SystemExit(3)"
-    found = run_check(("python", "-c", said))
+def test_a_command_is_kept_with_its_summary_lines() -> None:
+    program = "print('noise'); print('=== 3 passed, 1 skipped in 2 s ==='); raise SystemExit(3)"
+    found = run_check(("python", "-c", program))
     assert (found["exit_code"], found["says"]) == (3, ["3 passed, 1 skipped in 2 s"])
     missing = run_check(("no-such-program", "x"))
     assert missing["exit_code"] == 1
     assert "no-such-program" in missing["says"][0]
 
 
-def test_one_command_that_fails_fails_the_whole_and_hides_none(
+def test_a_failed_command_fails_the_run_and_stops_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     commands = (("python", "-c", "raise SystemExit(1)"), ("python", "-c", "print('2 passed')"))

@@ -1,8 +1,8 @@
-"""Runs on a GPU machine what has no figure: the tests that need it, and compute-sanitizer.
+"""Runs the tests that need a GPU, and the RoPE kernels under compute-sanitizer.
 
     python -m tools.gpu.checks --output checks.json [--commit COMMIT]
 
-Exit code 1 if a command failed. `docs/results/h200_checks.json` holds the last run.
+Exit code 1 if a command failed. `docs/results/h200_checks.json` is the last run.
 """
 
 from __future__ import annotations
@@ -24,34 +24,30 @@ _PYTEST = ("python", "-m", "pytest", "-q", "-m", "gpu or te", "-W", "default", "
 _ROPE = ("python", "-m", "tools.gpu.rope", "--sanitize")
 COMMANDS: tuple[tuple[str, ...], ...] = (
     (*_PYTEST, "-n", "6", "tests/mxfp8_attention"),
-    # Not beside the others: one of them takes all of the GPU's memory.
+    # Not in parallel: one of these tests uses all of the GPU's memory.
     (*_PYTEST, "tests/jobs/node/test_gpu.py"),
     ("compute-sanitizer", "--tool", "memcheck", *_ROPE),
     ("compute-sanitizer", "--tool", "racecheck", *_ROPE),
 )
 _LIMIT_S = 280
-# pytest's count, the sanitizer's, and what the program says that it watched.
-_TELLING = re.compile(r"(?:\d+ (?:passed|failed|skipped)|.*SUMMARY|every kernel ran|FAILED|ERROR)")
+# The summary lines of pytest, the sanitizer and `tools.gpu.rope`.
+_SUMMARY = re.compile(r"(?:\d+ (?:passed|failed|skipped)|.*SUMMARY|every kernel ran|FAILED|ERROR)")
 
 
 def run_check(words: Sequence[str]) -> dict[str, Any]:
-    """Runs one command to its end.
+    """Run a command, and return it with its exit code, its seconds and its summary lines.
 
-    Args:
-        words: The command; `python` stands for this interpreter.
-
-    Returns:
-        The command, its exit code, its seconds, and the lines that tell how it ended.
+    `python` stands for this interpreter.
     """
     command = [sys.executable if word == "python" else word for word in words]
     # The caching allocator hides reads beyond a tensor from the sanitizer.
-    added = {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"} if words[0] == "compute-sanitizer" else {}
-    begun = time.monotonic()
+    extra_env = {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"} if words[0] == "compute-sanitizer" else {}
+    start = time.monotonic()
     try:
         done = subprocess.run(
             command,
             cwd=ROOT,
-            env=os.environ | added,
+            env=os.environ | extra_env,
             capture_output=True,
             text=True,
             timeout=_LIMIT_S,
@@ -60,15 +56,15 @@ def run_check(words: Sequence[str]) -> dict[str, Any]:
     except (OSError, subprocess.TimeoutExpired) as error:
         code, lines = 1, [f"ERROR: {error}"]
     return {
-        "command": shlex.join([*(f"{name}={value}" for name, value in added.items()), *words]),
+        "command": shlex.join([*(f"{name}={value}" for name, value in extra_env.items()), *words]),
         "exit_code": code,
-        "seconds": round(time.monotonic() - begun, 1),
-        "says": [line.strip("= ") for line in lines if _TELLING.match(line.strip("= "))],
+        "seconds": round(time.monotonic() - start, 1),
+        "says": [line.strip("= ") for line in lines if _SUMMARY.match(line.strip("= "))],
     }
 
 
 def machine(commit: str | None) -> dict[str, str | None]:
-    """What the checks ran on."""
+    """Return GPU, software and source of this run."""
     import torch
     import triton
 
@@ -81,24 +77,17 @@ def machine(commit: str | None) -> dict[str, str | None]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Runs every command, prints and writes.
-
-    Args:
-        arguments: The command line.
-
-    Returns:
-        0 if every command ended with 0.
-    """
+    """Run every command, print and write the results; return 0 if all ended with 0."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--commit", help="of the source")
     options = parser.parse_args(arguments)
-    found: dict[str, Any] = {"machine": machine(options.commit), "checks": []}
+    results: dict[str, Any] = {"machine": machine(options.commit), "checks": []}
     for words in COMMANDS:
-        found["checks"].append(check := run_check(words))
+        results["checks"].append(check := run_check(words))
         print(json.dumps(check), flush=True)
-        options.output.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-    return int(any(check["exit_code"] for check in found["checks"]))
+        options.output.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    return int(any(check["exit_code"] for check in results["checks"]))
 
 
 if __name__ == "__main__":

@@ -1,11 +1,10 @@
-"""Shows that the harness costs nothing: its BF16 figures against a bare loop.
+"""Measures the overhead of the harness: its BF16 times against a bare loop.
 
     python -m tools.gpu.harness [--output harness.json]
 
-At shape=dsv3 projection=split, which is what Transformer Engine's own MXFP8 attention test
-configures: LayerNormLinear for Q and for KV, DotProductAttention, Linear. The bare loop calls
-the same modules, in the same process, with nothing of the harness around them. Needs a CUDA GPU
-with Transformer Engine.
+At shape=dsv3 projection=split, the configuration of Transformer Engine's own MXFP8 attention test:
+LayerNormLinear for Q and for KV, DotProductAttention, Linear. The bare loop calls the same modules
+in the same process without the harness. Needs a CUDA GPU with Transformer Engine.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ METHOD = Benchmark(name="harness", blocks=10, iterations_per_block=5)
 
 
 def configuration(path: TransformerEnginePath) -> tuple[tuple[str, Any, Any], ...]:
-    """What a path's modules are, as `TRANSFORMER_ENGINE_TEST` writes it."""
+    """Return a path's modules in the form of `TRANSFORMER_ENGINE_TEST`."""
     attention = path.attention_module
     q, kv, out = (path.layers[name] for name in ("q", "kv", "out"))
     channels = (
@@ -65,16 +64,7 @@ def configuration(path: TransformerEnginePath) -> tuple[tuple[str, Any, Any], ..
 
 
 def bare_loop(path: TransformerEnginePath, warmup: int, iterations: int) -> dict[str, list[float]]:
-    """Times the modules of a path by hand.
-
-    Args:
-        path: Whose modules.
-        warmup: Iterations before the first sample.
-        iterations: Samples.
-
-    Returns:
-        Milliseconds of each fprop and each bprop.
-    """
+    """Time a path's modules without the harness, and return each fprop and bprop in ms."""
     case, shape = path.case, path.case.shape
     q_layer, kv_layer, out_layer = (path.layers[name] for name in ("q", "kv", "out"))
     rope_dim, nope_dim = shape.head_dim_rope, shape.head_dim_nope
@@ -101,7 +91,7 @@ def bare_loop(path: TransformerEnginePath, warmup: int, iterations: int) -> dict
         end.record()
         events.append((start, middle, end))
         del q, kv, k_pe, k, v, out
-    # Not before: a GPU that waits for the host would count the host's time as the modules'.
+    # Not earlier: if the GPU waits for the host, the events include the host's time.
     torch.cuda.synchronize()
     return {
         "fprop": [start.elapsed_time(middle) for start, middle, _ in events[warmup:]],
@@ -110,31 +100,26 @@ def bare_loop(path: TransformerEnginePath, warmup: int, iterations: int) -> dict
 
 
 def compare(shape: Shape = SHAPE, method: Benchmark = METHOD) -> dict[str, Any]:
-    """Measures both ways, several times each, in turn.
+    """Measure with and without the harness in turn, and with its L2 flush apart.
 
-    Args:
-        shape: The layer.
-        method: The harness's method; its L2 flush is measured apart.
-
-    Returns:
-        Medians in milliseconds, their relative difference, and the modules' configuration.
+    Returns medians in ms, their relative difference, and the modules' configuration.
     """
     case = make_case(shape, "cuda")
     path = TransformerEnginePath(Bf16Recipe(), case)
     again = TransformerEnginePath(Bf16Recipe(), case)
-    bare: dict[str, list[float]] = {"fprop": [], "bprop": []}
-    harness: dict[str, list[float]] = {"fprop": [], "bprop": []}
-    flushed: dict[str, list[float]] = {"fprop": [], "bprop": []}
+    bare: dict[str, list[float]] = {direction: [] for direction in DIRECTIONS}
+    harness: dict[str, list[float]] = {direction: [] for direction in DIRECTIONS}
+    flushed: dict[str, list[float]] = {direction: [] for direction in DIRECTIONS}
     for _ in range(_ROUNDS):
-        for kept, method_used in ((harness, replace(method, flush_l2=False)), (flushed, method)):
-            found = take_samples(
+        for times, method_used in ((harness, replace(method, flush_l2=False)), (flushed, method)):
+            samples = take_samples(
                 {RECIPE: again, BASELINE: path}, method_used, CudaClock(), lambda: False
             )
             for direction in DIRECTIONS:
-                kept[direction] += found.ms_BI(BASELINE, direction).flatten().tolist()
-        by_hand = bare_loop(path, 10, method.blocks * method.iterations_per_block)
+                times[direction] += samples.ms_BI(BASELINE, direction).flatten().tolist()
+        bare_times = bare_loop(path, 10, method.blocks * method.iterations_per_block)
         for direction in DIRECTIONS:
-            bare[direction] += by_hand[direction]
+            bare[direction] += bare_times[direction]
     result: dict[str, Any] = {
         "configuration": configuration(path),
         "transformer_engine_test": TRANSFORMER_ENGINE_TEST,
@@ -152,7 +137,7 @@ def compare(shape: Shape = SHAPE, method: Benchmark = METHOD) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Compares, prints and writes."""
+    """Compare, print and write."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--output", type=Path)
     options = parser.parse_args()

@@ -6,39 +6,29 @@ from pathlib import Path
 from typing import Any
 
 from conf.choices import RecipeName
-from tools.gpu.records import Named
+from jobs.record import DIRECTIONS
+from tools.gpu.records import NamedRecord
 
-STAGE_COLOURS = {
-    "qkv": "#4477aa",
-    "rope": "#ccbb44",
-    "attention": "#ee6677",
-    "out": "#66ccee",
-}
+_STAGE_COLOURS = {"qkv": "#4477aa", "rope": "#ccbb44", "attention": "#ee6677", "out": "#66ccee"}
+_DIRECTION_COLOURS = {"fprop": "#4477aa", "bprop": "#ee6677"}
 
 
-def draw_all(records: dict[str, Named], folder: Path) -> None:
-    """Draws every plot.
-
-    Args:
-        records: By name.
-        folder: Where the SVG files go.
-    """
+def draw_all(records: dict[str, NamedRecord], folder: Path) -> None:
+    """Draw every plot as an SVG file; the same records give the same bytes."""
     import matplotlib as mpl
 
     mpl.use("Agg")
-    # The same records give the same bytes.
     mpl.rcParams.update({"svg.hashsalt": "mxfp8-attention", "svg.fonttype": "none"})
     measured = [n for n in records.values() if n.measured]
-    _speedups([n for n in measured if n.point.recipe.name is not RecipeName.bf16], folder)
-    _seq_len([n for n in measured if _on_the_curve(n)], folder)
-    _stages([n for n in measured if n.record.benchmark and n.record.benchmark.stages], folder)
+    _draw_speedups([n for n in measured if n.point.recipe.name is not RecipeName.bf16], folder)
+    _draw_seq_len([n for n in measured if _on_the_curve(n)], folder)
+    _draw_stages([n for n in measured if n.stages], folder)
 
 
-def _on_the_curve(named: Named) -> bool:
-    plain = "cached" not in named.name and "eager" not in named.name
-    return named.point.shape.name == "dsv3" and plain and (
-        named.point.recipe.name is RecipeName.fp8_current
-    )  # fmt: skip
+def _on_the_curve(record: NamedRecord) -> bool:
+    point = record.point
+    fp8 = point.shape.name == "dsv3" and point.recipe.name is RecipeName.fp8_current
+    return fp8 and "cached" not in record.name and "eager" not in record.name
 
 
 def _figure(width: float, height: float) -> tuple[Any, Any]:
@@ -56,38 +46,32 @@ def _save(figure: Any, path: Path) -> None:  # noqa: ANN401 - matplotlib's figur
     pyplot.close(figure)
 
 
-def _speedups(named: list[Named], folder: Path) -> None:
-    figure, axes = _figure(8, 0.5 + 0.5 * max(1, len(named)))
-    for row, n in enumerate(named):
-        benchmark = n.record.benchmark
-        assert benchmark is not None
-        for offset, (direction, colour) in enumerate((("fprop", "#4477aa"), ("bprop", "#ee6677"))):
-            found = getattr(benchmark, f"{direction}_speedup")
-            if found is None:
+def _draw_speedups(records: list[NamedRecord], folder: Path) -> None:
+    figure, axes = _figure(8, 0.5 + 0.5 * max(1, len(records)))
+    for row, n in enumerate(records):
+        for offset, (direction, colour) in enumerate(_DIRECTION_COLOURS.items()):
+            speedup = getattr(n.record.benchmark, f"{direction}_speedup")
+            if speedup is None:
                 continue
-            place = row + (offset - 0.5) * 0.3
-            spread = [[found.ratio - found.low], [found.high - found.ratio]]
-            axes.errorbar(found.ratio, place, xerr=spread, fmt="o", color=colour, capsize=3)
-            axes.annotate(f"{found.ratio:.2f}", (found.ratio, place), xytext=(8, -3),
+            y = row + (offset - 0.5) * 0.3
+            spread = [[speedup.ratio - speedup.low], [speedup.high - speedup.ratio]]
+            axes.errorbar(speedup.ratio, y, xerr=spread, fmt="o", color=colour, capsize=3)
+            axes.annotate(f"{speedup.ratio:.2f}", (speedup.ratio, y), xytext=(8, -3),
                           textcoords="offset points", fontsize=8)  # fmt: skip
     axes.axvline(1.0, color="#888888", linewidth=1)
-    axes.set_yticks(range(len(named)), [n.name for n in named])
+    axes.set_yticks(range(len(records)), [n.name for n in records])
     axes.invert_yaxis()
     axes.set_xlabel("BF16 time / recipe time, with 95 % interval (blue fprop, red bprop)")
     _save(figure, folder / "h200_speedup.svg")
 
 
-def _seq_len(named: list[Named], folder: Path) -> None:
+def _draw_seq_len(records: list[NamedRecord], folder: Path) -> None:
     figure, axes = _figure(7, 4.5)
-    named = sorted(named, key=lambda n: n.point.shape.seq_len)
-    lengths = [n.point.shape.seq_len for n in named]
+    records = sorted(records, key=lambda n: n.point.shape.seq_len)
+    lengths = [n.point.shape.seq_len for n in records]
     for arm, style in (("bf16", "--"), ("recipe", "-")):
-        for direction, colour in (("fprop", "#4477aa"), ("bprop", "#ee6677")):
-            times = []
-            for n in named:
-                figures = n.arm(arm)
-                assert figures is not None
-                times.append(getattr(figures, direction).median_ms)
+        for direction, colour in _DIRECTION_COLOURS.items():
+            times = [getattr(n.arm(arm), direction).median_ms for n in records]
             label = f"{'FP8 linears' if arm == 'recipe' else 'BF16'} {direction}"
             axes.plot(lengths, times, style, marker="o", color=colour, label=label)
     axes.set_xscale("log", base=2)
@@ -99,26 +83,24 @@ def _seq_len(named: list[Named], folder: Path) -> None:
     _save(figure, folder / "h200_seq_len.svg")
 
 
-def _stages(named: list[Named], folder: Path) -> None:
-    figure, axes = _figure(9, 0.8 + 0.5 * max(1, len(named)))
-    for row, n in enumerate(named):
-        benchmark = n.record.benchmark
-        assert benchmark is not None
-        for offset, direction in enumerate(("fprop", "bprop")):
-            left = 0.0
-            for stage in benchmark.stages:
-                if (stage.arm, stage.direction) != ("recipe", direction):
-                    continue
-                place = row + (offset - 0.5) * 0.35
-                axes.barh(place, stage.median_ms, 0.3, left, color=STAGE_COLOURS[stage.stage])
-                left += stage.median_ms
-    axes.set_yticks(range(len(named)), [f"{n.name} (fprop, bprop)" for n in named])
-    axes.invert_yaxis()
-    axes.set_xlabel("time (ms), each stage of the recipe's arm by itself")
+def _draw_stages(records: list[NamedRecord], folder: Path) -> None:
     from matplotlib.patches import Patch
 
+    figure, axes = _figure(9, 0.8 + 0.5 * max(1, len(records)))
+    for row, n in enumerate(records):
+        for offset, direction in enumerate(DIRECTIONS):
+            left = 0.0
+            for stage in n.stages:
+                if (stage.arm, stage.direction) != ("recipe", direction):
+                    continue
+                y = row + (offset - 0.5) * 0.35
+                axes.barh(y, stage.median_ms, 0.3, left, color=_STAGE_COLOURS[stage.stage])
+                left += stage.median_ms
+    axes.set_yticks(range(len(records)), [f"{n.name} (fprop, bprop)" for n in records])
+    axes.invert_yaxis()
+    axes.set_xlabel("time (ms), each stage of the recipe's arm by itself")
     axes.legend(
-        handles=[Patch(color=colour, label=name) for name, colour in STAGE_COLOURS.items()],
+        handles=[Patch(color=colour, label=name) for name, colour in _STAGE_COLOURS.items()],
         frameon=False,
         loc="lower right",
     )

@@ -1,8 +1,8 @@
-"""Composes the points that `docs/results/h200.md` shows, on a machine with Hydra.
+"""Composes the points of `docs/results/h200.md`, on a machine with Hydra.
 
     python -m tools.gpu.points > docs/results/points.json
 
-The GPU machine needs no Hydra then: `python -m tools.gpu.results` reads that file.
+`python -m tools.gpu.results` reads that file on a GPU machine without Hydra.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,138 +24,122 @@ _POINT_KEYS = ("job", "gpu", "shape", "recipe", "backend", "tolerance", "benchma
 
 
 @dataclass(frozen=True)
-class Wanted:
+class PagePoint:
     """One point of the page.
 
     Attributes:
-        name: What the page calls it.
-        group: Which part of the page; groups can be run in separate calls.
-        overrides: The command line after `python launch.py gpu=h200`.
-        cudnn: `bundled`: both libraries take PyTorch's cuDNN; `as_found`: left to chance.
+        name: Name on the page.
+        group: Part of the page; groups can run in separate calls.
+        overrides: Command line after `python launch.py gpu=h200`.
+        cudnn: `bundled` makes both libraries load PyTorch's cuDNN, `as_found` changes nothing.
     """
 
     name: str
     group: str
-    overrides: tuple[str, ...]
-    cudnn: str = field(default="bundled")
+    overrides: str
+    cudnn: str = "bundled"
 
 
-# Intervals no wider than 1 % of the value: a power-capped GPU scatters by 3 % from block to block.
-_LONG = ("benchmark.blocks=120", "benchmark.budget_s=120")
-_SHORT = ("benchmark.blocks=10", "benchmark.iterations_per_block=4")
-_FEW = ("benchmark=quick", "benchmark.blocks=3", "benchmark.warmup_max_iterations=5")
+# For intervals of at most 1 %: a power-capped GPU varies by 3 % from block to block.
+_LONG = "benchmark.blocks=120 benchmark.budget_s=120"
+_SHORT = "benchmark.blocks=10 benchmark.iterations_per_block=4"
+_FEW = "benchmark=quick benchmark.blocks=3 benchmark.warmup_max_iterations=5"
 
-WANTED = (
-    # Recipes at the seed's shape, and the two that Hopper refuses.
-    Wanted("dsv3 bf16", "recipes", ("shape=dsv3", "recipe=bf16", *_LONG)),
-    Wanted("dsv3 fp8_current", "recipes", ("shape=dsv3", "recipe=fp8_current", *_LONG)),
-    Wanted("dsv3 fp8_block", "recipes", ("shape=dsv3", "recipe=fp8_block", *_LONG)),
-    Wanted("dsv3 mxfp8", "recipes", ("shape=dsv3", "recipe=mxfp8")),
-    Wanted(
+POINTS = (
+    # Recipes at the seed's shape, and the two that Hopper does not support.
+    PagePoint("dsv3 bf16", "recipes", f"shape=dsv3 recipe=bf16 {_LONG}"),
+    PagePoint("dsv3 fp8_current", "recipes", f"shape=dsv3 recipe=fp8_current {_LONG}"),
+    PagePoint("dsv3 fp8_block", "recipes", f"shape=dsv3 recipe=fp8_block {_LONG}"),
+    PagePoint("dsv3 mxfp8", "recipes", "shape=dsv3 recipe=mxfp8"),
+    PagePoint(
         "dsv3 fp8_current fp8_dpa",
         "recipes",
-        ("shape=dsv3", "recipe=fp8_current", "recipe.fp8_dpa=true"),
+        "shape=dsv3 recipe=fp8_current recipe.fp8_dpa=true",
     ),
-    Wanted(
+    PagePoint(
         "hopper_fp8 fp8_delayed fp8_dpa",
         "recipes",
-        ("shape=hopper_fp8", "recipe=fp8_delayed", "recipe.fp8_dpa=true", "benchmark.blocks=40"),
+        "shape=hopper_fp8 recipe=fp8_delayed recipe.fp8_dpa=true benchmark.blocks=40",
     ),
-    # Two cuDNNs that disagree.
-    Wanted("probe", "cudnn", ("job=probe",)),
-    Wanted("probe, cuDNN as found", "cudnn", ("job=probe",), "as_found"),
-    Wanted(
+    # Conflicting cuDNNs.
+    PagePoint("probe", "cudnn", "job=probe"),
+    PagePoint("probe, cuDNN as found", "cudnn", "job=probe", "as_found"),
+    PagePoint(
         "dsv2_lite bf16, cuDNN as found",
         "cudnn",
-        ("shape=dsv2_lite", "recipe=bf16", *_FEW),
+        f"shape=dsv2_lite recipe=bf16 {_FEW}",
         "as_found",
     ),
     # RoPE and the emulation at the full shape.
-    Wanted(
+    PagePoint(
         "dsv3 bf16, eager RoPE",
         "paths",
-        ("shape=dsv3", "recipe=bf16", "shape.rope_kernel=eager", "tolerance=none", *_SHORT),
+        f"shape=dsv3 recipe=bf16 shape.rope_kernel=eager tolerance=none {_SHORT}",
     ),
-    Wanted(
+    PagePoint(
         "dsv3 bf16, triton RoPE",
         "paths",
-        ("shape=dsv3", "recipe=bf16", "shape.rope_kernel=triton", "tolerance=none", *_SHORT),
+        f"shape=dsv3 recipe=bf16 shape.rope_kernel=triton tolerance=none {_SHORT}",
     ),
-    Wanted(
-        "dsv3 mxfp8, emulated",
-        "paths",
-        ("shape=dsv3", "recipe=mxfp8", "backend=emulated", *_FEW),
-    ),
-    Wanted(
+    PagePoint("dsv3 mxfp8, emulated", "paths", f"shape=dsv3 recipe=mxfp8 backend=emulated {_FEW}"),
+    PagePoint(
         "dsv3 split bf16",
         "paths",
-        ("shape=dsv3", "shape.projection=split", "recipe=bf16", *_SHORT),
+        f"shape=dsv3 shape.projection=split recipe=bf16 {_SHORT}",
     ),
-    Wanted(
+    PagePoint(
         "dsv3 fp8_current, cached weights",
         "paths",
-        ("shape=dsv3", "recipe=fp8_current", "recipe.weights=cached", *_SHORT),
+        f"shape=dsv3 recipe=fp8_current recipe.weights=cached {_SHORT}",
     ),
     # Models and sequence lengths, BF16 and FP8 side by side.
-    Wanted(
-        "dsv3_model fp8_current", "shapes", ("shape=dsv3_model", "recipe=fp8_current", *_SHORT)
+    PagePoint("dsv3_model fp8_current", "shapes", f"shape=dsv3_model recipe=fp8_current {_SHORT}"),
+    PagePoint("kimi_k2 fp8_current", "shapes", f"shape=kimi_k2 recipe=fp8_current {_SHORT}"),
+    PagePoint("dsv2_lite fp8_current", "shapes", f"shape=dsv2_lite recipe=fp8_current {_SHORT}"),
+    PagePoint(
+        "dsv3 s=1024 fp8_current",
+        "shapes",
+        f"shape=dsv3 shape.seq_len=1024 recipe=fp8_current {_SHORT}",
     ),
-    Wanted("kimi_k2 fp8_current", "shapes", ("shape=kimi_k2", "recipe=fp8_current", *_SHORT)),
-    Wanted("dsv2_lite fp8_current", "shapes", ("shape=dsv2_lite", "recipe=fp8_current", *_SHORT)),
-    *(
-        Wanted(
-            f"dsv3 s={seq_len} fp8_current",
-            "shapes",
-            ("shape=dsv3", f"shape.seq_len={seq_len}", "recipe=fp8_current", *_SHORT),
-        )
-        for seq_len in (1024, 2048, 8192)
+    PagePoint(
+        "dsv3 s=2048 fp8_current",
+        "shapes",
+        f"shape=dsv3 shape.seq_len=2048 recipe=fp8_current {_SHORT}",
     ),
-    # Errors against FP32 are shown, not gated: predicting them takes longer than measuring.
-    Wanted(
+    PagePoint(
+        "dsv3 s=8192 fp8_current",
+        "shapes",
+        f"shape=dsv3 shape.seq_len=8192 recipe=fp8_current {_SHORT}",
+    ),
+    # Errors against FP32 are not gated: predicting them takes longer than measuring.
+    PagePoint(
         "dsv3 s=16384 fp8_current",
         "shapes",
-        (
-            "shape=dsv3",
-            "shape.seq_len=16384",
-            "recipe=fp8_current",
-            "tolerance=none",
-            "benchmark.blocks=6",
-            "benchmark.iterations_per_block=2",
-        ),
+        "shape=dsv3 shape.seq_len=16384 recipe=fp8_current tolerance=none "
+        "benchmark.blocks=6 benchmark.iterations_per_block=2",
     ),
-    Wanted(
+    PagePoint(
         "dsv2_lite s=1024 fp8_current, CUDA graph",
         "shapes",
-        (
-            "shape=dsv2_lite",
-            "shape.seq_len=1024",
-            "recipe=fp8_current",
-            "benchmark.cuda_graph=true",
-            *_SHORT,
-        ),
+        "shape=dsv2_lite shape.seq_len=1024 recipe=fp8_current benchmark.cuda_graph=true "
+        + _SHORT,
     ),
-    # An untimed pass more, with the profile beside the record.
-    Wanted(
+    # An extra, untimed pass, with the profile beside the record.
+    PagePoint(
         "dsv2_lite fp8_current, under ncu",
         "profile",
-        ("shape=dsv2_lite", "recipe=fp8_current", *_FEW, "benchmark.profile=ncu"),
+        f"shape=dsv2_lite recipe=fp8_current {_FEW} benchmark.profile=ncu",
     ),
 )
 
 
-def compose(wanted: Wanted) -> dict[str, Any]:
-    """Lets the command line compose one point.
-
-    Args:
-        wanted: The point.
-
-    Returns:
-        What `python -m jobs.node` takes, and how to run it.
+def compose(point: PagePoint) -> dict[str, Any]:
+    """Compose a point by the command line, and return an entry of `points.json`.
 
     Raises:
-        SystemExit: The command line refused it.
+        SystemExit: The command line rejected it.
     """
-    words = ["gpu=h200", *wanted.overrides]
+    words = ["gpu=h200", *point.overrides.split()]
     done = subprocess.run(
         [sys.executable, "launch.py", "run", *words, "--cfg", "job", "--resolve"],
         cwd=ROOT,
@@ -163,17 +147,17 @@ def compose(wanted: Wanted) -> dict[str, Any]:
         text=True,
     )
     if done.returncode != 0:
-        raise SystemExit(f"{wanted.name}: {done.stderr.strip()}")
+        raise SystemExit(f"{point.name}: {done.stderr.strip()}")
     composed: Any = OmegaConf.to_container(OmegaConf.create(done.stdout))
-    point = from_plain(Point, {key: composed[key] for key in _POINT_KEYS})
+    config = from_plain(Point, {key: composed[key] for key in _POINT_KEYS})
     return {
-        "name": wanted.name,
-        "group": wanted.group,
-        "cudnn": wanted.cudnn,
+        "name": point.name,
+        "group": point.group,
+        "cudnn": point.cudnn,
         "command": " ".join(["python launch.py", *words]),
-        "point": to_plain(point),
+        "point": to_plain(config),
     }
 
 
 if __name__ == "__main__":
-    print(json.dumps([compose(wanted) for wanted in WANTED], indent=1))
+    print(json.dumps([compose(point) for point in POINTS], indent=1))

@@ -2,9 +2,9 @@
 
     python -m tools.gpu.results OUT [--groups recipes,cudnn] [--seconds 540]
 
-Each point runs in its own process through `python -m jobs.node`; one failure stops nothing. OUT
-gets `records.jsonl` (one line a point, appended as each ends), `harness.json`, `logs.txt` and
-the profiles of points that ask for one.
+Each point runs in its own process through `python -m jobs.node`; a failure does not stop the
+others. OUT gets `records.jsonl` (a line per point, appended as each ends), `harness.json`,
+`logs.txt` and the profiles.
 """
 
 from __future__ import annotations
@@ -32,15 +32,7 @@ _LOG_BYTES = 60_000
 
 
 def environment_of(cudnn: str, variables: Mapping[str, str]) -> dict[str, str]:
-    """The environment of one point's process.
-
-    Args:
-        cudnn: `as_found` takes back what makes both libraries load the bundled cuDNN.
-        variables: This process's environment.
-
-    Returns:
-        A copy.
-    """
+    """Return the environment of a point's process; `as_found` reverts the choice of cuDNN."""
     changed = dict(variables)
     if cudnn == "as_found":
         home = changed.pop("CUDNN_HOME", None)
@@ -52,15 +44,7 @@ def environment_of(cudnn: str, variables: Mapping[str, str]) -> dict[str, str]:
 
 
 def run_point(entry: dict[str, Any], out: Path) -> str:
-    """Runs one point and appends its record.
-
-    Args:
-        entry: One entry of `points.json`.
-        out: The output folder.
-
-    Returns:
-        One line that says how it ended.
-    """
+    """Run an entry of `points.json`, append its record, and return a line with its outcome."""
     started = time.monotonic()
     with tempfile.TemporaryDirectory() as scratch:
         attempt = Path(scratch) / "attempt-1"
@@ -99,7 +83,7 @@ def _run_child(entry: dict[str, Any], point_path: Path, attempt: Path) -> str:
         )
     except subprocess.TimeoutExpired:
         return f"still running after {_POINT_LIMIT_S} s"
-    return "" if done.returncode == 0 else f"exit status {done.returncode}"
+    return "" if done.returncode == 0 else f"exit code {done.returncode}"
 
 
 def _speeds(record: dict[str, Any]) -> str:
@@ -107,26 +91,17 @@ def _speeds(record: dict[str, Any]) -> str:
     if not benchmark:
         return ""
     arms = {arm["arm"]: arm for arm in benchmark["arms"]}
-    shown = []
+    texts = []
     for direction in ("fprop", "bprop"):
         times = [f"{arms[arm][direction]['median_ms']:.3f}" for arm in ("bf16", "recipe")]
-        found = benchmark[f"{direction}_speedup"]
-        ratio = (
-            f" = {found['ratio']:.3f} [{found['low']:.3f}, {found['high']:.3f}]" if found else ""
-        )
-        shown.append(f"{direction} {'/'.join(times)} ms{ratio}")
-    return " | " + ", ".join(shown)
+        speedup = benchmark[f"{direction}_speedup"]
+        ratio = " = {ratio:.3f} [{low:.3f}, {high:.3f}]".format(**speedup) if speedup else ""
+        texts.append(f"{direction} {'/'.join(times)} ms{ratio}")
+    return " | " + ", ".join(texts)
 
 
 def run_harness(out: Path) -> str:
-    """Compares the harness with a bare loop over the same modules.
-
-    Args:
-        out: The output folder.
-
-    Returns:
-        Its last line.
-    """
+    """Run `tools.gpu.harness`, and return its output."""
     done = subprocess.run(
         [sys.executable, "-m", "tools.gpu.harness", "--output", str(out / "harness.json")],
         cwd=ROOT,
@@ -141,13 +116,13 @@ def run_harness(out: Path) -> str:
 
 
 def main() -> None:
-    """Runs what was asked for, within the time that was given."""
+    """Run the selected groups until the time is over."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("out", type=Path)
     parser.add_argument("--groups", default="recipes,harness,cudnn,paths,shapes,profile")
-    parser.add_argument("--name", help="of each group, only the points whose name holds this")
+    parser.add_argument("--name", help="run only points whose name contains this")
     parser.add_argument("--seconds", type=float, default=540.0)
-    parser.add_argument("--commit", help="of the source, where there is no git")
+    parser.add_argument("--commit", help="of the source, if there is no git")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     deadline = time.monotonic() + options.seconds
@@ -163,7 +138,7 @@ def main() -> None:
             if entry["group"] != group or (options.name or "") not in entry["name"]:
                 continue
             if time.monotonic() > deadline:
-                print(f"  not run, out of time: {entry['name']}", flush=True)
+                print(f"  out of time, not run: {entry['name']}", flush=True)
                 continue
             print(run_point({**entry, "commit": options.commit}, options.out), flush=True)
 

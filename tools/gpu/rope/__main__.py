@@ -1,12 +1,12 @@
 r"""Measures MLA RoPE on one GPU against the copy bandwidth of the same run.
 
     python -m tools.gpu.rope --output rope.json     kernels, totals, checks, other shapes
-    python -m tools.gpu.rope --candidates           ways to cut each kernel's work
+    python -m tools.gpu.rope --candidates           block sizes of each kernel
     PYTORCH_NO_CUDA_MEMORY_CACHING=1 compute-sanitizer --tool memcheck \
-        python -m tools.gpu.rope --sanitize         small runs for compute-sanitizer to watch
+        python -m tools.gpu.rope --sanitize         small runs for compute-sanitizer
 
-Needs torch and triton only. A part that fails prints its traceback and is named in the record
-under `failed`; the others go on, and the exit code is 1.
+Needs torch and triton only. A part that fails prints its traceback and is listed in the record
+under `failed`; the other parts still run, and the exit code is 1.
 """
 
 from __future__ import annotations
@@ -24,17 +24,22 @@ import torch
 
 from mxfp8_attention.rope.triton import Tile
 from tools.gpu.rope import checks as rope_checks
-from tools.gpu.rope.calls import first_calls, through_autograd
 from tools.gpu.rope.cases import KERNELS, Shape, build
-from tools.gpu.rope.timing import copies_needed, copy_tb_s, graph_ms
+from tools.gpu.rope.timing import (
+    copies_needed,
+    copy_tb_s,
+    first_calls,
+    graph_ms,
+    through_autograd,
+)
 
 DSV3 = Shape(4096, 1, 128)
-# Lengths and head counts between which the share of the bandwidth must not fall off.
+# Lengths and head counts for which the share of the bandwidth must not drop.
 OTHER_SHAPES = tuple(Shape(seq_len, 4, heads) for seq_len in (512, 32768) for heads in (16, 64))
 
 FEW_HEADS = Shape(32768, 4, 16)
 
-# The least share of the copy bandwidth at DSV3.
+# Lowest allowed share of the copy bandwidth at DSV3.
 KERNEL_GOALS = {
     "q_fprop_inplace": 0.75,
     "q_bprop_inplace": 0.75,
@@ -45,8 +50,8 @@ KERNEL_GOALS = {
 }
 _Q_IN_PLACE, _Q = ("q_fprop_inplace", "q_bprop_inplace"), ("q_fprop", "q_bprop")
 _SPLIT, _FUSED = ("kv_split_fprop", "kv_split_bprop"), ("k_fused_fprop", "k_fused_bprop")
-# The kernels of all of RoPE, forward and backward. Their goal is one share: 0.41 ms for the first
-# of them where copy runs at 4.25 TB/s.
+# The kernels of RoPE forward and backward. Their goal is one share: 0.41 ms for the first of them
+# if a copy runs at 4.25 TB/s.
 TOTALS = {
     "split, q in place": (*_Q_IN_PLACE, *_SPLIT),
     "split, q out of place": (*_Q, *_SPLIT),
@@ -65,20 +70,20 @@ Result = TypeVar("Result")
 
 
 class Report:
-    """Collects what the parts measured, and which of them failed."""
+    """Results of the parts, and errors of those that failed."""
 
     def __init__(self) -> None:
         self.parts: dict[str, object] = {}
         self.failed: dict[str, str] = {}
 
     def part(self, name: str, run: Callable[[], Result]) -> Result | None:
-        """Run one part; keep and return its result, or print its traceback and keep its error."""
+        """Run one part; return its result, or None after printing its traceback."""
         start = time.monotonic()
         print(f"\n== {name}", flush=True)
         result = None
         try:
             result = self.parts[name] = run()
-        except Exception as error:  # whatever it is, the other parts are still worth their run
+        except Exception as error:  # the other parts still run
             traceback.print_exc(file=sys.stdout)
             self.failed[name] = f"{type(error).__name__}: {error}"
         torch.cuda.empty_cache()
@@ -87,7 +92,7 @@ class Report:
 
 
 def environment() -> dict[str, str | int]:
-    """Name the GPU and the libraries."""
+    """Return the GPU and the libraries."""
     import triton
 
     properties = torch.cuda.get_device_properties(0)
@@ -130,9 +135,9 @@ def kernel_table(shape: Shape, copy: float) -> dict[str, dict[str, float]]:
 
 
 def other_shape(shape: Shape, copy: float) -> dict[str, dict[str, float]]:
-    """Time every kernel at one shape, also against a copy of as many bytes as it moves.
+    """Time every kernel at one shape, also against a copy of the same size.
 
-    What is short is never as fast as what is long; a cliff is where a copy would be faster.
+    Short kernels reach less bandwidth than long ones; a kernel is slow if a copy is faster.
     """
     rows = kernel_table(shape, copy)
     for row in rows.values():
@@ -171,7 +176,7 @@ def totals(rows: dict[str, dict[str, float]], copy: float) -> dict[str, dict[str
 
 
 def compare_candidates(shape: Shape, copy: float) -> dict[str, dict[str, float]]:
-    """Time every way to cut each kernel's work; print the best of each first."""
+    """Time every block size of each kernel, and print the best of each first."""
     result = {}
     for kernel in KERNELS:
         shares = {}
@@ -188,7 +193,7 @@ def compare_candidates(shape: Shape, copy: float) -> dict[str, dict[str, float]]
 
 
 def checks() -> list[str]:
-    """Run what must be right before times mean anything."""
+    """Check the kernels' results."""
     passed = [rope_checks.check_exact(shape) for shape in rope_checks.SHAPES]
     passed.append(rope_checks.check_repeats(Shape(1024, 1, 128)))
     passed.append(rope_checks.check_strides_and_formats())
@@ -198,7 +203,7 @@ def checks() -> list[str]:
 
 
 def copies() -> dict[str, float]:
-    """Measure the copy bandwidth, TB/s: of a long copy, and of the bytes that two kernels move."""
+    """Measure the copy bandwidth in TB/s: of a long copy, and of the sizes of two kernels."""
     result = {
         "long": copy_tb_s(8 * 2**30),
         "kv_bytes": copy_tb_s(DSV3.floor_bytes("kv_split_fprop")),
@@ -209,14 +214,14 @@ def copies() -> dict[str, float]:
 
 
 def main() -> int:
-    """Run what the command line asks for; return the exit code."""
+    """Run the selected parts, and return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--output", type=Path, help="write the record here, as JSON")
-    parser.add_argument("--candidates", action="store_true", help="compare block sizes, no more")
+    parser.add_argument("--candidates", action="store_true", help="compare block sizes only")
     parser.add_argument("--sanitize", action="store_true", help="small runs for compute-sanitizer")
     arguments = parser.parse_args()
     if not torch.cuda.is_available():
-        print("a CUDA GPU must be there, got none; run this on a GPU node", file=sys.stderr)
+        print("no CUDA GPU here; run this on a GPU node", file=sys.stderr)
         return 2
     torch.manual_seed(42)
     if arguments.sanitize:

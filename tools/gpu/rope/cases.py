@@ -1,7 +1,7 @@
-"""What the RoPE benchmark measures: each kernel with its data, its bytes and a way to run it.
+"""The measured RoPE kernels, each with its data, its bytes and a way to run it.
 
-Axes: s sequence, b batch, h heads, d width of a head. Bytes are the floor: each input read once
-and each output written once, the tables once for all batches and heads.
+Axes: s sequence, b batch, h heads, d width of a head. The bytes are a lower bound: each input read
+once and each output written once, the tables once for all batches and heads.
 """
 
 from __future__ import annotations
@@ -44,16 +44,16 @@ class Shape:
 
     @property
     def tokens(self) -> int:
-        """Tokens of all batches."""
+        """Tokens of the whole batch."""
         return self.seq_len * self.batch
 
     def __str__(self) -> str:
         return f"s={self.seq_len} b={self.batch} h={self.heads}"
 
     def floor_bytes(self, kernel: str) -> int:
-        """Return the bytes that a kernel has to move, read and written together."""
+        """Return the bytes that a kernel must at least read and write."""
         nope, rope, value = self.nope_dim, self.rope_dim, self.value_dim
-        # Elements read and written, per head and per token.
+        # Elements, per head and per token.
         per_head, per_token = {
             "q_fprop_inplace": (2 * rope, 0),
             "q_bprop_inplace": (2 * rope, 0),
@@ -74,11 +74,10 @@ class Case:
     """A kernel with random data of its own.
 
     Attributes:
-        run: runs the fused kernel.
-        expect: runs the eager definition on copies and returns what `outputs` must hold.
-        outputs: what the kernel writes.
-        restore: brings the outputs into a state that shows what was not written; in place it
-            brings the input back.
+        run: Runs the fused kernel.
+        expect: Runs the eager definition on copies, and returns the expected `outputs`.
+        outputs: Tensors that the kernel writes.
+        restore: Fills the outputs with NaN; in place, restores the input.
     """
 
     run: Callable[[], None]
@@ -90,14 +89,14 @@ class Case:
 def build(
     kernel: str, shape: Shape, tile: Tile | None = None, device: str = "cuda", keep: bool = False
 ) -> Case:
-    """Allocate inputs and outputs of a kernel.
+    """Allocate inputs and outputs of one of KERNELS.
 
     Args:
-        kernel: one of KERNELS.
-        shape: the layer's shape.
-        tile: how to cut the work; by the kernel's own rule without it.
-        device: where.
-        keep: keep a copy of an input that is overwritten, so that `restore` can bring it back.
+        kernel: Its name.
+        shape: The layer's shape.
+        tile: Work of a program; None follows the kernel's own rule.
+        device: cpu or cuda.
+        keep: Keep a copy of an input that is overwritten, for `restore`.
     """
     seq_len, batch, heads = shape.seq_len, shape.batch, shape.heads
     nope, rope, value = shape.nope_dim, shape.rope_dim, shape.value_dim

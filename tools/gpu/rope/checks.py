@@ -1,8 +1,8 @@
-"""What the RoPE kernels must get right on a GPU before their times mean anything.
+"""Correctness of the RoPE kernels on a GPU, checked before they are timed.
 
-Everything but the shared key's gradient is compared bit for bit with the eager definition on the
-same GPU. That gradient is a sum over heads in FP32, whose order differs: it may differ from the
-FP64 sum by one rounding of the result's type and by the FP32 sum's own error.
+All results but the shared key's gradient must equal the eager definition on the same GPU bit for
+bit. That gradient is a sum over heads in FP32 in another order: it may differ from the FP64 sum by
+one rounding of the result's type and by the error of the FP32 sum.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tools.gpu.rope.cases import KERNELS, Case, Shape, build
 
 
 class Options(TypedDict, total=False):
-    """How tokens are laid out and where they are."""
+    """Layout and positions of the tokens."""
 
     qkv_format: str
     cu_seqlens: Tensor
@@ -40,7 +40,7 @@ SANITIZED_SHAPES = (
 
 
 def check_exact(shape: Shape, device: str = "cuda") -> str:
-    """Compare every kernel with the eager definition; return what was compared."""
+    """Compare every kernel with the eager definition, and return a summary."""
     for kernel in KERNELS:
         case = build(kernel, shape, device=device, keep=True)
         case.restore()
@@ -76,7 +76,7 @@ def _check_key_gradient(shape: Shape, device: str) -> None:
     (dk_pe,) = torch.autograd.grad(k_out, k_pe, grad_k)
     rotary = grad_k[..., shape.nope_dim :].double()
     want = rope_eager.rotate_back(rotary.sum(2, keepdim=True), tables.cos, tables.sin)
-    # Adding h terms one after another in FP32 errs by at most h 2^-24 of their absolute sum.
+    # The error of adding h terms in FP32 is at most h 2^-24 of their absolute sum.
     magnitude = rotary.abs().sum(2, keepdim=True).amax(-1, keepdim=True)
     allowed = torch.finfo(shape.dtype).eps * want.abs() + 2 * shape.heads * 2**-24 * magnitude
     for name, got in (("fused", dk[:, :, :1, shape.nope_dim :]), ("split", dk_pe)):
@@ -85,24 +85,24 @@ def _check_key_gradient(shape: Shape, device: str) -> None:
 
 
 def check_repeats(shape: Shape, repeats: int = 100) -> str:
-    """Run every kernel many times on the same data; each result must be the same bit for bit."""
+    """Run every kernel many times on the same data: all results must be bit-equal."""
     for kernel in KERNELS:
         case = build(kernel, shape, keep=True)
-        first = _run_anew(case)
+        first = _fresh_outputs(case)
         for i in range(1, repeats):
-            same = all(map(torch.equal, first, _run_anew(case)))
+            same = all(map(torch.equal, first, _fresh_outputs(case)))
             assert same, f"{kernel} at {shape}: repeat {i} differs from the first"
     return f"{len(KERNELS)} kernels bit-equal in {repeats} repeats at {shape}"
 
 
-def _run_anew(case: Case) -> tuple[Tensor, ...]:
+def _fresh_outputs(case: Case) -> tuple[Tensor, ...]:
     case.restore()
     case.run()
     return tuple(x.clone() for x in case.outputs)
 
 
 def check_strides_and_formats(device: str = "cuda") -> str:
-    """Compare the two kernels through the public functions, on views and in every format."""
+    """Compare both kernels through the public functions, on views and in every format."""
     compared = 0
     for name, run in _strided_calls(device):
         results = [run(kernel) for kernel in ("eager", "triton")]
@@ -113,7 +113,7 @@ def check_strides_and_formats(device: str = "cuda") -> str:
 
 
 def _strided_calls(device: str) -> Iterator[tuple[str, Callable[[str], tuple[Tensor, ...]]]]:
-    """Yield queries and split keys in each format, their data cut from larger buffers."""
+    """Yield calls for queries and split keys in each format, on views of larger buffers."""
     heads, nope, rope, value, tokens = 20, 128, 64, 128, 48
     tables = rope_tables(64, rope, device=device)
     positions = torch.randperm(64, device=device)[:tokens]
@@ -168,7 +168,7 @@ def _key_call(
 
 
 def check_large_offsets() -> str:
-    """Compare the last tokens of tensors with more than 2^31 elements, in place and out of it."""
+    """Compare the last tokens of tensors with more than 2^31 elements, in place and not."""
     shape = Shape(32768, 4, 64)
     tail = slice(-8, None)
     for kernel in ("q_fprop_inplace", "kv_split_fprop", "kv_split_bprop"):
@@ -179,14 +179,14 @@ def check_large_offsets() -> str:
         checked = case.outputs[: 1 if kernel == "kv_split_bprop" else None]
         for got, want in zip(checked, expected, strict=False):
             assert torch.equal(got[tail], want[tail]), f"{kernel}: {shape}"
-            assert not got[tail].isnan().any(), f"{kernel}: not all was written"
+            assert not got[tail].isnan().any(), f"{kernel}: incomplete output"
         del case, expected, checked
         torch.cuda.empty_cache()
     return f"the last tokens of more than 2^31 elements equal eager bit for bit at {shape}"
 
 
 def run_for_sanitizer(device: str = "cuda") -> str:
-    """Run every kernel once on small data, for compute-sanitizer to watch, and compare."""
+    """Run every kernel once on small data under compute-sanitizer, and compare."""
     for shape in SANITIZED_SHAPES:
         check_exact(shape, device)
     check_strides_and_formats(device)
