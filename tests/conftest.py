@@ -1,4 +1,4 @@
-"""Rules for every test: one SLURM for a session, and no silent skip in CI."""
+"""Rules for every test: one SLURM for each session, and no silent skip in CI."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 pytest_plugins = ["tests.slurm_cluster.fixtures", "tests.launcher"]
 
-# `nohup make test &` leaves Ctrl-C ignored, here and in whatever the tests start.
+# `nohup make test &` ignores Ctrl-C, here and in everything that the tests start.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -21,8 +21,8 @@ _MUST_RUN_IN_CI = ("slurm", "browser")
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Keep the tests that share a cluster in one xdist worker (`--dist loadgroup`).
 
-    A module with a cluster of its own names its own group. A slow row of the fault matrix is
-    marked so that `make test` leaves it to `make faults`.
+    A module with a cluster of its own names its own group. Slow rows of the fault matrix are
+    marked: only `make faults` runs them.
     """
     for item in items:
         if item.get_closest_marker("slurm") and not item.get_closest_marker("xdist_group"):
@@ -36,7 +36,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_runtest_makereport(
     item: pytest.Item,
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Turn a skip into a failure where CI has promised what the test needs."""
+    """Turn a skip into a failure if CI provides what the test needs."""
     report = yield
     marks = [name for name in _MUST_RUN_IN_CI if item.get_closest_marker(name)]
     expected = hasattr(report, "wasxfail")

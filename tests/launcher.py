@@ -1,4 +1,4 @@
-"""launch.py as a user calls it, in this process, with nothing of the user's own in its reach."""
+"""launch.py in this process, isolated from the files and variables of the real user."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from jobs.sweeps.ledger import Ledger, sweeps
 from jobs.text import plain_text, shorten
 
 EXECUTE = launch.execute
-# What shows something, or asks for no place: gets no folders added.
-_WITHOUT_PLACES = {"-sc", "--shell-completion", "--version", "--hydra-help"}
+# Flags whose commands take no folders.
+_WITHOUT_FOLDERS = {"-sc", "--shell-completion", "--version", "--hydra-help"}
 
 
 @dataclass(frozen=True)
 class Result:
-    """How a command ended, and what it wrote."""
+    """Exit code and output of a command."""
 
     code: int
     out: str
@@ -39,7 +39,7 @@ class Result:
         return self.error
 
     def refusal(self) -> str:
-        """The one line of a refused command; anything else fails the test."""
+        """Return the error of a refused command, which must be one line."""
         assert self.code == 2, (self.code, self.out, self.err)
         assert self.out == ""
         lines = self.err.splitlines()
@@ -49,7 +49,7 @@ class Result:
 
 
 class Launcher:
-    """Calls launch.py in a home, a working directory, and places of its own."""
+    """Calls launch.py with a home, a working directory and folders of its own."""
 
     def __init__(
         self, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -72,23 +72,23 @@ class Launcher:
         monkeypatch.chdir(self.cwd)
 
     def __call__(self, *words: str) -> Result:
-        """Runs one command; its sweeps and collections go to this test's own folders."""
-        given = list(words)
-        if not _WITHOUT_PLACES & set(words):
-            places = {"runs_dir": self.runs_dir, "results_dir": self.results_dir}
-            for key, folder in places.items():
+        """Run one command; its sweeps and collections go to this test's own folders."""
+        command = list(words)
+        if not _WITHOUT_FOLDERS & set(words):
+            folders = {"runs_dir": self.runs_dir, "results_dir": self.results_dir}
+            for key, folder in folders.items():
                 if not any(word.startswith(f"{key}=") for word in words):
-                    given.append(f"{key}={folder}")
+                    command.append(f"{key}={folder}")
         self._capsys.readouterr()
         self._monkeypatch.setattr(launch, "execute", self._execute)
         self._error = None
         handlers = logging.root.handlers[:]
         try:
-            code = launch.main(given)
-        except SystemExit as ended:  # Hydra ends so after --hydra-help
-            code = int(ended.code or 0)
+            code = launch.main(command)
+        except SystemExit as error:  # raised by --hydra-help
+            code = int(error.code or 0)
         finally:
-            logging.root.handlers[:] = handlers  # --info adds one, for this test's stdout
+            logging.root.handlers[:] = handlers  # --info adds one
         captured = self._capsys.readouterr()
         return Result(code, captured.out, captured.err, self._error)
 
@@ -104,7 +104,7 @@ class Launcher:
             raise
 
     def complete(self, line: str) -> list[str]:
-        """What the shell would offer for a line with the cursor at its end."""
+        """Return the shell's completions of a line with the cursor at its end."""
         self._monkeypatch.setenv("COMP_LINE", line)
         self._monkeypatch.setenv("COMP_POINT", str(len(line)))
         result = self("-sc", "query=bash")
@@ -112,23 +112,25 @@ class Launcher:
         return result.out.split()
 
     def ledger(self) -> Ledger:
-        """The only sweep there is."""
-        (found,) = sweeps(self.runs_dir)
-        return found
+        """Return the only sweep."""
+        (ledger,) = sweeps(self.runs_dir)
+        return ledger
 
     def records(self) -> list[Record]:
-        """Every record of every sweep, in the plan's order."""
-        found = []
+        """Return every record of every sweep, in the order of its plan."""
+        records: list[Record] = []
         for sweep in sweeps(self.runs_dir):
             order = {point.point_id: point.index for point in sweep.plan()}
-            records = [read_record(path) for path in sweep.root.glob("*/*/attempt-*/record.json")]
-            found += sorted(records, key=lambda record: order[record.identity.point_id])
-        return found
+            paths = sweep.root.glob("*/*/attempt-*/record.json")
+            records += sorted(
+                map(read_record, paths), key=lambda record: order[record.identity.point_id]
+            )
+        return records
 
 
 @pytest.fixture
 def launcher(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Launcher:
-    """launch.py in a home of its own."""
+    """launch.py with a home of its own."""
     return Launcher(tmp_path, monkeypatch, capsys)

@@ -1,19 +1,16 @@
-"""What tests ask of processes that they, or the code under test, have started."""
+"""The end of processes that a test, or the code under test, has started."""
 
 from __future__ import annotations
 
 import time
-from pathlib import Path
+
+from tests.slurm_cluster.processes import Process
 
 
 def gone(pid: int) -> bool:
-    """Whether a process has ended, waiting for it a while; one that is unreaped has ended."""
+    """Return True if a process has ended, or ends within ten seconds; a zombie has ended."""
     for _ in range(200):
-        try:
-            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-        except OSError:
-            return True
-        if state == "Z":
+        if Process.of(pid) is None:
             return True
         time.sleep(0.05)
     return False

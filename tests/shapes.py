@@ -1,4 +1,4 @@
-"""The shapes of tests: one that takes milliseconds, and the one that is planned for hardware."""
+"""Shapes for tests: one that takes milliseconds, and one of a real model."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 from conf.schema import Shape
 
 DSV3 = Shape(name="dsv3", seq_len=4096, hidden=16384, num_heads=128)
-# shape=tiny, whose predictions are stored.
+# shape=tiny, which has stored predictions.
 TINY = Shape(
     name="tiny",
     seq_len=128,
@@ -21,5 +21,5 @@ TINY = Shape(
 
 
 def tiny(**changes: object) -> Shape:
-    """The tiny shape with some keys replaced."""
+    """Return the tiny shape with some keys replaced."""
     return replace(TINY, **changes)  # type: ignore[arg-type]  # the keys' types are the caller's

@@ -1,4 +1,4 @@
-"""The rules that tests/conftest.py puts on every test hold, also under xdist."""
+"""The rules of tests/conftest.py hold, also under xdist."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ def run_pytest(
 
 
 @pytest.mark.parametrize("marker", ["slurm", "browser"])
-def test_a_skip_of_a_promised_test_fails_in_ci_with_its_reason(
+def test_a_skip_of_a_required_test_fails_in_ci_with_its_reason(
     tmp_path: Path, marker: str
 ) -> None:
     done = run_pytest(tmp_path, SKIPPED.format(marker=marker), "true")
     assert done.returncode == 1, done.stdout
-    assert f"a `{marker}` test must not be skipped in CI" in done.stdout
+    assert f"`{marker}`" in done.stdout
     assert "no such thing here" in done.stdout
 
 

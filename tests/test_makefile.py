@@ -1,4 +1,4 @@
-"""`make` sets up the virtual environment whole, or says why and starts anew the next time."""
+"""`make` creates a complete virtual environment, or fails and starts again the next time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from shutil import which
 import pytest
 
 ROOT = Path(__file__).parents[1]
-# The interpreter of a system whose venv module may lack ensurepip: it is there before pip is.
+# A system's interpreter whose venv module lacks ensurepip as long as {broken} exists.
 PYTHON = """#!/bin/sh
 test "$1 $2" = "-m venv" || exit 0
 mkdir -p "$3/bin"
@@ -22,7 +22,7 @@ test ! -e {broken} || {{ echo "ensurepip is not available" >&2; exit 1; }}
 pytestmark = pytest.mark.skipif(which("make") is None, reason="needs make")
 
 
-def test_an_environment_that_was_left_half_made_is_made_anew(tmp_path: Path) -> None:
+def test_an_incomplete_environment_is_created_again(tmp_path: Path) -> None:
     python, venv, broken = (tmp_path / name for name in ("python", "venv", "broken"))
     python.write_text(PYTHON.format(broken=broken))
     python.chmod(0o755)

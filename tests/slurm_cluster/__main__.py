@@ -1,4 +1,4 @@
-"""`python -m tests.slurm_cluster up|down`: a test cluster for a developer to work with by hand."""
+"""`python -m tests.slurm_cluster up|down`: a test cluster for manual work."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.slurm_cluster.slurm import ClusterError, SlurmCluster
 
 
 def main(arguments: list[str]) -> int:
-    """Start or stop the cluster; returns the exit code."""
+    """Start or stop the cluster and return the exit code."""
     default = Path(tempfile.gettempdir()) / "slurm-by-hand"
     parser = argparse.ArgumentParser(prog="python -m tests.slurm_cluster", description=__doc__)
     parser.add_argument("action", choices=("up", "down"))
@@ -26,15 +26,15 @@ def main(arguments: list[str]) -> int:
 
 
 def up(folder: Path, accounting: str) -> int:
-    """Start the cluster in `folder` and say how to use it."""
+    """Start the cluster in `folder` and print how to use it."""
     if reason := missing_requirement("dbd" if accounting == "dbd" else "none"):
-        print(f"no cluster can be started: {reason}", file=sys.stderr)
+        print(f"cannot start a cluster: {reason}", file=sys.stderr)
         return 2
     if any(process.is_alive() for process in load_pids(folder / "run" / "pids.json").values()):
-        print(f"--folder must hold no running cluster, got {folder}; stop it: {_down(folder)}")
+        print(f"a cluster is running in {folder}; stop it: {_down(folder)}", file=sys.stderr)
         return 2
     if folder.exists() and any(folder.iterdir()):
-        print(f"--folder must be new or empty, got {folder}", file=sys.stderr)
+        print(f"{folder} is not empty; pass another --folder", file=sys.stderr)
         return 2
     cluster = SlurmCluster(
         folder, accounting="dbd" if accounting == "dbd" else "none", bound=False
@@ -46,18 +46,18 @@ def up(folder: Path, accounting: str) -> int:
         return 1
     print(cluster.run("sinfo"))
     print(f"memory limits: cgroup {cluster.cgroup} ({cluster.cgroup_reason})")
-    print(f"stop it with:  {_down(folder)}")
+    print(f"stop it: {_down(folder)}")
     print(f"export SLURM_CONF={shlex.quote(str(cluster.slurm_conf))}")
     return 0
 
 
 def down(folder: Path) -> int:
-    """Stop the cluster in `folder` and remove what it left."""
+    """Stop the cluster in `folder` and remove the folder."""
     if not (folder / "etc" / "slurm.conf").is_file():
-        print(f"--folder must hold a cluster, got {folder}", file=sys.stderr)
+        print(f"no cluster in {folder}; pass its --folder", file=sys.stderr)
         return 2
     SlurmCluster(folder).stop()
-    print(f"stopped; {folder} is removed")
+    print(f"stopped; {folder} was removed")
     return 0
 
 

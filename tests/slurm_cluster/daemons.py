@@ -1,4 +1,4 @@
-"""What the daemons need: the programs, their command lines and free ports."""
+"""The daemons of a test cluster: required programs, command lines, free ports."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _ACCOUNTING = ("slurmdbd", "sacct", "sacctmgr", "mariadbd", "mariadb-install-db"
 
 
 def missing_requirement(accounting: Accounting = "dbd") -> str | None:
-    """Why no cluster can be started here, or None if one can."""
+    """Return why no cluster can be started here, or None if one can."""
     names = _COMMANDS + _DAEMONS + (_ACCOUNTING if accounting == "dbd" else ())
     missing = [name for name in names if _which(name) is None]
     if missing:
         return f"SLURM is not installed here: no {', '.join(missing)}"
     if os.geteuid() != 0:
-        return "a SLURM cluster can be started by root only (device files, cgroups)"
+        return "only root can start a SLURM cluster (device files, cgroups)"
     return None
 
 
@@ -32,7 +32,7 @@ def _which(name: str) -> str | None:
 
 
 def daemon_command(name: str, layout: Layout) -> list[str]:
-    """The command line of munged, mariadbd, slurmdbd, slurmctld or a node's slurmd."""
+    """Return the command line of munged, mariadbd, slurmdbd, slurmctld or a node's slurmd."""
     arguments: dict[str, list[str]] = {
         "munged": [
             "--foreground",
@@ -67,14 +67,14 @@ def daemon_command(name: str, layout: Layout) -> list[str]:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports on loopback that nobody listens on, below those that the kernel hands out itself."""
-    # Nothing holds them until the daemons start, so clusters that start at once could collide:
-    # a random start makes that unlikely, and the kernel's own range is left alone.
+    """Return free ports on loopback, below those that the kernel assigns."""
+    # Nothing reserves them until the daemons start: random ports make it unlikely that clusters
+    # which start at once collide.
     ports: list[int] = []
-    with contextlib.ExitStack() as held:
+    with contextlib.ExitStack() as stack:
         while len(ports) < count:
             port = random.randrange(10_000, 32_000)
-            listener = held.enter_context(socket.socket())
+            listener = stack.enter_context(socket.socket())
             with contextlib.suppress(OSError):
                 listener.bind(("127.0.0.1", port))
                 ports.append(port)

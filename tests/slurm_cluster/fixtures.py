@@ -19,10 +19,10 @@ if TYPE_CHECKING:  # a plugin itself: pytest must be the first to import it
 
 @pytest.fixture(scope="session")
 def slurm_cluster() -> Iterator[SlurmCluster]:
-    """The cluster that all `slurm` tests of a session share; skips, with the reason, without one.
+    """The cluster that all `slurm` tests of a session share; skips if none can be started.
 
     It does not change this process's environment: pass `slurm_cluster.env` to a child, or use
-    the fixture `slurm_env` where the code under test runs in this process.
+    the fixture `slurm_env` if the code under test runs in this process.
     """
     if reason := missing_requirement():
         pytest.skip(reason)
@@ -31,7 +31,7 @@ def slurm_cluster() -> Iterator[SlurmCluster]:
 
 
 def enter(cluster: SlurmCluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Points this process's environment at a cluster for one test."""
+    """Point this process's environment at a cluster for one test."""
     env = cluster.env
     for key in [key for key in os.environ if key not in env]:
         monkeypatch.delenv(key)
@@ -48,11 +48,11 @@ def slurm_env(slurm_cluster: SlurmCluster, monkeypatch: pytest.MonkeyPatch) -> S
 
 @pytest.fixture
 def slurm_user(slurm_cluster: SlurmCluster, tmp_path: Path) -> SlurmUser:
-    """A user of the session's cluster, with a runs folder of its own."""
+    """A user of the session's cluster, with a folder of sweeps of its own."""
     return SlurmUser(slurm_cluster, tmp_path)
 
 
 @pytest.fixture
 def slurm_launcher(launcher: Launcher, slurm_env: SlurmCluster) -> Launcher:
-    """launch.py in this process, on the session's cluster: quick, for what asks or is refused."""
+    """launch.py in this process, on the session's cluster."""
     return launcher

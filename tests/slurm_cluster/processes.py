@@ -1,7 +1,8 @@
-"""Processes known by pid and start time, so that only what we started is ever signalled."""
+"""Processes known by pid and start time, so that only our own are ever signalled."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -23,9 +24,9 @@ class Process:
 
     @classmethod
     def of(cls, pid: int) -> Process | None:
-        """The process with this pid, or None if there is none (a zombie is none)."""
+        """Return the process with this pid; None if there is none, or only a zombie."""
         try:
-            # The command in parentheses may hold spaces: the fields are counted after it.
+            # The command in parentheses may contain spaces.
             fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         except (FileNotFoundError, ProcessLookupError):
             return None
@@ -36,14 +37,12 @@ class Process:
 
     def send(self, number: signal.Signals) -> None:
         if self.is_alive():
-            try:
+            with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, number)
-            except ProcessLookupError:
-                return
 
 
 def stop_all(processes: Iterable[Process], grace_s: float = 4.0) -> None:
-    """TERM to all at once, then KILL to what is left after the grace."""
+    """Send SIGTERM to all, then SIGKILL to those that remain after the grace period."""
     left = list(processes)
     for process in left:
         process.send(signal.SIGTERM)
@@ -54,7 +53,7 @@ def stop_all(processes: Iterable[Process], grace_s: float = 4.0) -> None:
 
 
 def wait_gone(processes: Iterable[Process], timeout_s: float) -> list[Process]:
-    """Wait until the processes have ended; returns those that have not."""
+    """Wait until the processes have ended and return those that have not."""
     left = list(processes)
     deadline = time.monotonic() + timeout_s
     while left and time.monotonic() < deadline:
@@ -64,11 +63,11 @@ def wait_gone(processes: Iterable[Process], timeout_s: float) -> list[Process]:
 
 
 def job_processes(slurm_conf: Path, job_ids: range) -> Iterator[Process]:
-    """The step daemons of a cluster, which outlive its slurmd, and what its jobs run.
+    """Return the step daemons of a cluster, which outlive its slurmd, and its jobs' processes.
 
     Args:
-        slurm_conf: Job processes carry it, and a SLURM_JOB_ID, in the environment they were
-            started with; a developer's own shell carries the first only.
+        slurm_conf: Job processes have it, and a SLURM_JOB_ID, in their environment; a developer's
+            own shell has only the first.
         job_ids: Step daemons overwrite their environment with a title that names their job.
     """
     mark = f"SLURM_CONF={slurm_conf}".encode()
@@ -88,14 +87,14 @@ def job_processes(slurm_conf: Path, job_ids: range) -> Iterator[Process]:
 
 
 def save_pids(path: Path, daemons: dict[str, Process]) -> None:
-    """Keep the pids, so that another process can stop the cluster."""
+    """Save the pids, so that another process can stop the cluster."""
     temporary = path.with_suffix(".tmp")
     temporary.write_text(json.dumps({n: [p.pid, p.start_ticks] for n, p in daemons.items()}))
     temporary.replace(path)
 
 
 def load_pids(path: Path) -> dict[str, Process]:
-    """The processes that `save_pids` kept; empty where there is no such file."""
+    """Return the processes that `save_pids` wrote; empty if there is no such file."""
     if not path.is_file():
         return {}
     return {name: Process(*pair) for name, pair in json.loads(path.read_text()).items()}

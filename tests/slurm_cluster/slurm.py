@@ -1,4 +1,4 @@
-"""Start and stop a whole SLURM cluster in one temporary folder, on loopback, as root."""
+"""A whole SLURM cluster in one temporary folder, on loopback, started and stopped as root."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from tests.slurm_cluster.daemons import SBIN, daemon_command, free_ports
 from tests.slurm_cluster.processes import Process, job_processes, load_pids, save_pids, stop_all
 
 _JOBS_PER_CLUSTER = 2_000
-# A unix socket's path may not be longer; the kernel's error would name no file.
+# Longest path of a unix socket; the kernel's error would name no file.
 _MAX_SOCKET_PATH = 107
 
 
 class ClusterError(RuntimeError):
-    """The test cluster could not be started; the message carries the end of the log."""
+    """The test cluster failed; the message contains the end of the log."""
 
 
 class SlurmCluster:
@@ -37,12 +37,12 @@ class SlurmCluster:
     own folder, ports, munge key, database and range of job ids.
 
     Args:
-        folder: Where everything lies; a new folder under TMPDIR if None.
+        folder: Folder of the cluster; a new one under TMPDIR if None.
         accounting: "dbd" for slurmdbd with its own MariaDB, "none" for no accounting.
         max_array_size: SLURM's MaxArraySize; the highest array index is one less.
-        message_timeout_s: After how long a command gives up on a controller that is down.
-        slurmd_timeout_s: After how long a node that does not answer is down.
-        bound: The daemons end when this process ends, however it ends.
+        message_timeout_s: Time after which a command gives up on a controller that is down.
+        slurmd_timeout_s: Time after which a node that does not answer is down.
+        bound: True if the daemons end with this process, however it ends.
     """
 
     def __init__(
@@ -76,18 +76,18 @@ class SlurmCluster:
 
     @property
     def job_ids(self) -> range:
-        """The ids that its jobs may have; no other test cluster of this machine has them."""
+        """Ids that its jobs may have, and those of no other test cluster on this machine."""
         conf = self.slurm_conf.read_text() if self.slurm_conf.is_file() else ""
         first = int(conf.partition("FirstJobId=")[2].partition("\n")[0] or 0)
         return range(first, first + _JOBS_PER_CLUSTER if first else 0)
 
     def job_processes(self) -> list[Process]:
-        """The step daemons and what the jobs run."""
+        """Return the step daemons and the processes of the jobs."""
         return list(job_processes(self.slurm_conf, self.job_ids))
 
     @property
     def env(self) -> dict[str, str]:
-        """This process's environment with this cluster in it, and no trace of another one."""
+        """This process's environment, pointing at this cluster and no other."""
         leaks = ("SLURM_", "SLURMD_", "SLURMCTLD_", "SBATCH_", "SACCT_", "SQUEUE_", "SRUN_")
         env = {key: value for key, value in os.environ.items() if not key.startswith(leaks)}
         env["PATH"] = f"{env.get('PATH', os.defpath)}:{SBIN}"
@@ -118,7 +118,7 @@ class SlurmCluster:
         except ClusterError as error:
             if self.cgroup == "none":
                 raise
-            # A mounted cgroup may still be one that SLURM cannot use (containers, old plugins).
+            # SLURM may be unable to use a mounted cgroup (containers, old plugins).
             self.cgroup, self.cgroup_reason = "none", f"{self.cgroup} was refused: {error}"
             self._start_or_stop()
 
@@ -139,10 +139,10 @@ class SlurmCluster:
             shutil.rmtree(self.layout.folder, ignore_errors=True)
 
     def run(self, *command: str, timeout_s: float = 30.0) -> str:
-        """Run a command with this cluster in its environment; returns its stripped output.
+        """Run a command in the environment of this cluster and return its stripped output.
 
         Raises:
-            ClusterError: The command ended with another code than 0; its stderr is quoted.
+            ClusterError: Its exit code is not 0; its stderr is quoted.
         """
         done = subprocess.run(
             command, env=self.env, capture_output=True, text=True, timeout=timeout_s, check=False
@@ -152,7 +152,7 @@ class SlurmCluster:
         return done.stdout.strip()
 
     def wait(self, ready: Callable[[], bool], what: str, timeout_s: float = 30.0) -> None:
-        """Poll until `ready`; raises ClusterError naming `what` if that takes too long."""
+        """Poll until `ready` returns True; raise ClusterError with `what` if it takes too long."""
         deadline = time.monotonic() + timeout_s
         while not ready():
             if time.monotonic() > deadline:
@@ -160,17 +160,17 @@ class SlurmCluster:
             time.sleep(0.05)
 
     def wait_jobs(self, *job_ids: str, timeout_s: float = 60.0) -> None:
-        """Wait until squeue lists none of these jobs as anything but finished."""
+        """Wait until squeue lists none of these jobs as unfinished."""
         listing = ("squeue", "-h", "-o", "%i", "-j", ",".join(job_ids))
         self.wait(lambda: not self.run(*listing), f"jobs {job_ids}", timeout_s)
 
-    # ---- daemons, one by one: also used to make a daemon fail and come back ----
+    # ---- single daemons: also used to stop one and start it again ----
 
     def start_daemon(self, name: str) -> None:
         """Start one daemon: munged, mariadbd, slurmdbd, slurmctld, n1, n2 or n3."""
         layout = self.layout
         command = daemon_command(name, layout)
-        # slurmdbd takes the database's socket from this variable and from nowhere else.
+        # Only this variable sets slurmdbd's socket of the database.
         env = self.env | {"MYSQL_UNIX_PORT": str(layout.database_socket)}
         bound = ["setpriv", "--pdeathsig", "TERM"] if self.bound else []
         with layout.log(name).open("ab") as log:
@@ -186,7 +186,7 @@ class SlurmCluster:
         self._children[name] = child
         process = Process.of(child.pid)
         if process is None:
-            raise ClusterError(f"{name} died at once:{self._log_tail(name)}")
+            raise ClusterError(f"{name} ended:{self._log_tail(name)}")
         self._daemons[name] = process
         save_pids(self._pid_file, self._daemons)
 
@@ -199,7 +199,7 @@ class SlurmCluster:
         save_pids(self._pid_file, self._daemons)
 
     def runs(self, name: str) -> bool:
-        """Whether a daemon is alive."""
+        """Return True if a daemon is alive."""
         return name in self._daemons and self._daemons[name].is_alive()
 
     @property
@@ -217,15 +217,10 @@ class SlurmCluster:
             raise
 
     def _start(self) -> None:
-        if any(letter.isspace() for letter in str(self.layout.folder)):
-            raise ClusterError(
-                f"folder must have no space in its path (slurm.conf cannot quote one), "
-                f"got {self.layout.folder}"
-            )
         if len(str(self.layout.database_socket)) > _MAX_SOCKET_PATH:
             raise ClusterError(
-                f"folder must have a path shorter than {_MAX_SOCKET_PATH - 20} characters, "
-                f"got {self.layout.folder}; set TMPDIR to a shorter one"
+                f"the path of {self.layout.folder} is too long for a socket; set TMPDIR to a "
+                "shorter one"
             )
         self.layout.make_folders()
         self._write_files()
@@ -247,7 +242,7 @@ class SlurmCluster:
             accounting=self.accounting,
             cgroup=self.cgroup,
             max_array_size=self.max_array_size,
-            # Clusters that run at once share cgroup names: no id may occur in two of them.
+            # Clusters that run at once share cgroup names, so their ids must differ.
             first_job_id=ports[0] * _JOBS_PER_CLUSTER,
             message_timeout_s=self.message_timeout_s,
             slurmd_timeout_s=self.slurmd_timeout_s,
@@ -264,7 +259,7 @@ class SlurmCluster:
         for index in range(config.GPUS_PER_NODE):
             device = self.layout.devices / f"gpu{index}"
             if not device.exists():
-                # The numbers of /dev/null: harmless, and always there.
+                # The device numbers of /dev/null: harmless and always available.
                 os.mknod(device, 0o666 | stat.S_IFCHR, os.makedev(1, 3))
 
     def _start_accounting(self) -> None:

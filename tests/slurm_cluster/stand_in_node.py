@@ -1,7 +1,7 @@
 """A stand-in for the node's interpreter: real Python for the entry, a fault or a pass for a point.
 
-`cluster.python` names it in tests, so that a point costs milliseconds instead of an import of
-torch. What the point does follows from `shape.seed`. It knows nothing of this repository.
+`cluster.python` names it in tests, so that a point takes milliseconds instead of an import of
+torch. The act of the point follows from `shape.seed`. It imports nothing of this repository.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ SETS_CLOCK_BACK = 40
 EATS_MEMORY_OF_ALL = 41
 FINDS_DISK_FULL = 43
 HANGS_ONCE = 60  # its first attempt hangs, the next one passes
-"""Values of `shape.seed`, modulo 100: a sweep may name as many points as it likes."""
+"""Values of `shape.seed`, modulo 100: a sweep may have any number of points with one act."""
 
 
 def run_point(point_file: Path, attempt: Path) -> None:
-    """Does what the point's seed says."""
+    """Do what the point's seed says."""
     given = json.loads(point_file.read_text())
     act = given["point"]["shape"]["seed"] % 100
     identity = {
@@ -60,19 +60,18 @@ def run_point(point_file: Path, attempt: Path) -> None:
         "attempt": int(attempt.name.rpartition("-")[2]),
         "restart_count": int(os.environ.get("SLURM_RESTART_COUNT", "0")),
     }
-    began = time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime())
+    start = time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime())
     started = {"identity": identity, "host": socket.gethostname(), "pid": os.getpid()}
-    (attempt / "started.json").write_text(json.dumps({**started, "started_at": began}))
+    (attempt / "started.json").write_text(json.dumps({**started, "started_at": start}))
     print("point", given["point_id"], "acts", act, flush=True)
     _act(act, attempt)
-    outcome = {FAIL: "FAILED", UNSUPPORTED: "UNSUPPORTED"}.get(act, "PASSED")
     record = {
         "identity": identity,
         "config": given["point"],
         "environment": {"host": os.environ.get("SLURMD_NODENAME") or socket.gethostname()},
-        "outcome": outcome,
+        "outcome": {FAIL: "FAILED", UNSUPPORTED: "UNSUPPORTED"}.get(act, "PASSED"),
         "reason": "a stand-in",
-        "started_at": began,
+        "started_at": start,
         "duration_s": 0.0,
         "command": given["command"],
     }
@@ -86,22 +85,20 @@ def _act(act: int, attempt: Path) -> None:
         time.sleep(1.5)
     elif act == RAISES:
         raise ValueError("the point raised")
-    elif act == EXITS_0:
-        sys.exit(0)
-    elif act == EXITS_3:
-        sys.exit(3)
-    elif act == SEGFAULT:
-        os.kill(os.getpid(), signal.SIGSEGV)
-    elif act == KILLED:
-        os.kill(os.getpid(), signal.SIGKILL)
+    elif act in (EXITS_0, EXITS_3):
+        sys.exit(0 if act == EXITS_0 else 3)
+    elif act == EXITS_AT_ONCE:
+        os._exit(7)
+    elif act in (SEGFAULT, KILLED):
+        os.kill(os.getpid(), signal.SIGSEGV if act == SEGFAULT else signal.SIGKILL)
     elif act == HANGS or (act == HANGS_ONCE and _is_first(attempt)):
         time.sleep(600)
     elif act in (EATS_MEMORY, EATS_MEMORY_OF_ALL):
-        if act == EATS_MEMORY_OF_ALL:  # the kernel looks at the process that watches first
+        if act == EATS_MEMORY_OF_ALL:  # makes the kernel kill the runner first
             Path(f"/proc/{os.getppid()}/oom_score_adj").write_text("1000")
-        held = []
+        blocks = []
         while True:
-            held.append(bytearray(16 << 20))
+            blocks.append(bytearray(16 << 20))
     elif act == FINDS_DISK_FULL:
         raise OSError(errno.ENOSPC, "No space left on device", "/scratch/trace.json")
     elif act == SETS_CLOCK_BACK:
@@ -111,8 +108,6 @@ def _act(act: int, attempt: Path) -> None:
         import_module("a_module_that_is_not_there")
     elif act == MISSES_LIBRARY:
         ctypes.CDLL("libnot_there.so.9")
-    elif act == EXITS_AT_ONCE:
-        os._exit(7)
     elif act == ABORTS_IN_THREAD:
         thread = threading.Thread(target=ctypes.CDLL(None).abort)
         thread.start()
@@ -128,7 +123,7 @@ def _act(act: int, attempt: Path) -> None:
         for _ in range(16):
             os.wait()
     elif act == SPOILS_NEXT:
-        _next_point(attempt).write_text("a file where a folder belongs")
+        _next_point(attempt).write_text("a file in place of a folder")
     elif act in (FILLS_DISK, FILLS_DISK_AND_SPARE):
         if act == FILLS_DISK_AND_SPARE:
             (attempt / ".spare.part").unlink()
@@ -140,7 +135,7 @@ def _act(act: int, attempt: Path) -> None:
 
 
 def _next_point(attempt: Path) -> Path:
-    """Where the point after this one will have its folder."""
+    """Return the folder of the next point of the plan."""
     point, job = attempt.parent, attempt.parents[1]
     plan = (job.parent / "plan.jsonl").read_text().splitlines()
     ids = [json.loads(line)["point_id"] for line in plan]
@@ -148,7 +143,7 @@ def _next_point(attempt: Path) -> Path:
 
 
 def fill(path: Path) -> None:
-    """Writes until not a byte more fits on the disk."""
+    """Write until the disk is full to the last byte."""
     with path.open("wb", buffering=0) as handle:
         for size in (2**20, 2**12, 1):
             try:
@@ -161,13 +156,12 @@ def fill(path: Path) -> None:
 
 def _print_mib(number: int) -> None:
     line = b"a line of a long log".ljust(63, b".") + b"\n"
-    piece = line * 2**14
     for _ in range(number):
-        os.write(1, piece)
+        os.write(1, line * 2**14)
 
 
 def _is_first(attempt: Path) -> bool:
-    """Whether the point was never begun before, under this job or another."""
+    """Return True for the first attempt of the point, under whatever job."""
     point, sweep = attempt.parent.name, attempt.parents[2]
     return len(list(sweep.glob(f"*/{point}/attempt-*"))) == 1
 
