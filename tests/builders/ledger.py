@@ -6,7 +6,7 @@ import os
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from jobs.record import Identity, Record, Started, to_json
 from jobs.sweeps.ledger import JobLine, Ledger, SweepInfo
@@ -23,7 +23,7 @@ class FakeSweep:
     points: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     @classmethod
-    def plan(cls, runs_dir: Path, configs: list[dict[str, Any]]) -> FakeSweep:
+    def plan(cls, runs_dir: Path, configs: list[dict[str, Any]]) -> Self:
         """A new sweep with these points, `p-0000`, `p-0001`, ..."""
         ledger = Ledger.create(runs_dir)
         points = {f"p-{number:04d}": config for number, config in enumerate(configs)}

@@ -1,11 +1,11 @@
-"""`collect` gathers every planned point, whatever became of it, and counts none twice."""
+"""`collect` gathers every planned point once, whatever its state."""
 
 from __future__ import annotations
 
 import json
 import os
 import shutil
-from functools import partial
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -13,34 +13,19 @@ import pytest
 from jobs.collect.gather import collect
 from jobs.errors import JobError, LedgerError, RecordError, UnknownId
 from jobs.record import Cause, Outcome
-from jobs.schedulers.slurm.memory import LAST_SEEN
-from jobs.schedulers.slurm.query import JobStates
-from jobs.schedulers.slurm.scheduler import SlurmScheduler
-from jobs.schedulers.slurm.task import SlurmTask
 from jobs.status.collection import Collection
 from tests.builders.ledger import FakeSweep, passed_sweep
 from tests.builders.records import asked, record
+from tests.builders.slurm import slurm
 
 
-def _answer(states: JobStates, job_ids: list[str]) -> JobStates:
-    return states
-
-
-def gathered(
-    tmp_path: Path, *words: str, queue_error: str | None = None, **said: str
-) -> Collection:
-    """Collects; `job14_2="RUNNING"` is what the scheduler says of that task."""
-    names = {name.removeprefix("job"): word for name, word in said.items()}
-    tasks = {
-        name: SlurmTask(name, name, word, evidence=("sacct: x",)) for name, word in names.items()
-    }
+def gathered(tmp_path: Path, *words: str, states: Mapping[str, str] | None = None) -> Collection:
+    """Collects; `states` is SLURM's word for each task."""
     return collect(
         list(words) or ["latest"],
         tmp_path / "runs",
         tmp_path / "results",
-        schedulers=[SlurmScheduler(lambda jobs: JobStates(tasks, queue_error))]
-        if said or queue_error
-        else [],
+        schedulers=[slurm(states, evidence=("sacct: x",))] if states else [],
     )
 
 
@@ -53,7 +38,7 @@ def files(folder: Path) -> dict[str, tuple[bytes, int]]:
 
 
 def mixed_sweep(runs_dir: Path) -> FakeSweep:
-    """Eight points, each with another fate."""
+    """Eight points, each in another state."""
     configs = [asked(shape__seq_len=128 * (number + 1)) for number in range(8)]
     sweep = FakeSweep.plan(runs_dir, configs)
     ids = list(sweep.points)
@@ -71,7 +56,9 @@ def mixed_sweep(runs_dir: Path) -> FakeSweep:
 
 def test_every_planned_point_has_one_row_and_the_totals_add_up(tmp_path: Path) -> None:
     mixed_sweep(tmp_path / "runs")
-    collection = gathered(tmp_path, job14_4="RUNNING", job14_5="CANCELLED", job14_6="PENDING")
+    collection = gathered(
+        tmp_path, states={"14_4": "RUNNING", "14_5": "CANCELLED", "14_6": "PENDING"}
+    )
     states = [point.state for point in collection.points]
     assert states == [
         "PASSED",
@@ -92,48 +79,10 @@ def test_every_planned_point_has_one_row_and_the_totals_add_up(tmp_path: Path) -
 
 def test_a_point_without_a_record_shows_its_cause_and_the_line_of_the_log(tmp_path: Path) -> None:
     mixed_sweep(tmp_path / "runs")
-    killed = gathered(tmp_path, job14_5="CANCELLED").points[5]
+    killed = gathered(tmp_path, states={"14_5": "CANCELLED"}).points[5]
     assert killed.cause == "cancelled"
     assert "CANCELLED AT" in killed.evidence[0].lines[0]
     assert killed.evidence[0].file == "jobs/14/14_5_0_log.err"
-
-
-def test_a_log_alone_tells_of_an_end_where_no_scheduler_can_be_asked(tmp_path: Path) -> None:
-    mixed_sweep(tmp_path / "runs")
-    collection = gathered(tmp_path)
-    assert (collection.points[5].state, collection.points[5].cause) == ("ERROR", "cancelled")
-    assert collection.points[6].state == "PENDING"
-
-
-def test_a_job_that_the_scheduler_forgot_is_lost_unless_it_could_not_be_asked(
-    tmp_path: Path,
-) -> None:
-    mixed_sweep(tmp_path / "runs")
-    one = gathered(tmp_path, job14_4="RUNNING").points[6]
-    assert (one.state, one.cause) == ("ERROR", "cancelled")  # or the array would list it
-    for path in (tmp_path / "runs").glob(f"*/{LAST_SEEN}"):
-        path.unlink()
-    forgotten = gathered(tmp_path, job15="RUNNING").points[6]
-    assert (forgotten.state, forgotten.cause) == ("ERROR", "lost")
-    silent = gathered(tmp_path, queue_error="Unable to contact slurm controller").points[6]
-    assert silent.state == "PENDING"
-
-
-def test_a_number_that_was_given_to_another_job_tells_nothing(tmp_path: Path) -> None:
-    sweep = FakeSweep.plan(tmp_path / "runs", [asked()])
-    sweep.submit("14", list(sweep.points))
-    told = []
-    for name in (f"{sweep.ledger.sweep_id}.0", "s-20260101-000000-000000.0", "wrap"):
-        task = SlurmTask("14", "14", "RUNNING", names=(name,))
-        knowledge = JobStates({"14": task})
-        (point,) = collect(
-            ["latest"],
-            tmp_path / "runs",
-            tmp_path / "results",
-            schedulers=[SlurmScheduler(partial(_answer, knowledge))],
-        ).points
-        told.append((point.state, point.cause))
-    assert told == [("PENDING", None), ("ERROR", "lost"), ("ERROR", "lost")]
 
 
 def test_the_exit_code_is_that_of_the_worst_outcome(tmp_path: Path) -> None:
@@ -156,7 +105,7 @@ def test_collecting_again_changes_no_file(tmp_path: Path) -> None:
     assert files(folder) == before
 
 
-def test_what_a_killed_collect_left_goes(tmp_path: Path) -> None:
+def test_files_of_a_killed_collect_are_removed(tmp_path: Path) -> None:
     mixed_sweep(tmp_path / "runs")
     folder = gathered(tmp_path).folder
     assert folder is not None
@@ -167,9 +116,9 @@ def test_what_a_killed_collect_left_goes(tmp_path: Path) -> None:
     assert not left.exists()
 
 
-def test_what_ended_since_is_taken_in(tmp_path: Path) -> None:
+def test_points_that_ended_since_are_updated(tmp_path: Path) -> None:
     sweep = mixed_sweep(tmp_path / "runs")
-    assert gathered(tmp_path, job14_4="RUNNING").totals["RUNNING"] == 1
+    assert gathered(tmp_path, states={"14_4": "RUNNING"}).totals["RUNNING"] == 1
     config = sweep.points["p-0004"]
     left = record("p-0004", config, job_id="14_4")
     attempt = sweep.ledger.point_folder("14", "p-0004") / "attempt-1"
@@ -187,7 +136,7 @@ def test_each_job_has_its_logs_script_and_records(tmp_path: Path) -> None:
         assert (job / "p-0001" / "attempt-1" / name).is_file()
 
 
-def test_a_pickle_is_never_taken_along(tmp_path: Path) -> None:
+def test_a_pickle_is_never_copied(tmp_path: Path) -> None:
     sweep = passed_sweep(tmp_path / "runs")
     (sweep.ledger.root / "14" / "14_0_result.pkl").write_bytes(b"cos\nsystem\n")
     folder = gathered(tmp_path).folder
@@ -223,7 +172,7 @@ def test_several_ids_make_one_collection_without_repetition(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("word", ["99", "s-20200101-000000-abcdef", "p-nope", "no/where"])
-def test_an_id_that_means_nothing_is_refused_in_one_line(tmp_path: Path, word: str) -> None:
+def test_an_unknown_id_is_refused_in_one_line(tmp_path: Path, word: str) -> None:
     passed_sweep(tmp_path / "runs")
     with pytest.raises(JobError) as refused:
         gathered(tmp_path, word)
@@ -246,57 +195,6 @@ def test_a_copy_elsewhere_and_a_collection_itself_can_be_gathered(tmp_path: Path
     assert again.folder == moved
 
 
-def test_a_later_submission_of_a_point_is_what_counts(tmp_path: Path) -> None:
-    sweep = FakeSweep.plan(tmp_path / "runs", [asked()])
-    sweep.submit("14", ["p-0000"], array=False)
-    lost = record("p-0000", asked(), Outcome.ERROR, cause=Cause.node_fail, job_id="14")
-    sweep.attempt("14", "p-0000", lost)
-    sweep.submit("15", ["p-0000"], array=False)
-    assert gathered(tmp_path, job15="PENDING").points[0].state == "PENDING"
-    sweep.attempt("15", "p-0000", record("p-0000", asked(), job_id="15"))
-    point = gathered(tmp_path).points[0]
-    assert (point.state, point.job_id, point.attempts) == ("PASSED", "15", 2)
-
-
-def test_a_requeued_point_is_not_what_its_first_attempt_left(tmp_path: Path) -> None:
-    sweep = FakeSweep.plan(tmp_path / "runs", [asked()])
-    sweep.submit("14", ["p-0000"], array=False)
-    lost = record("p-0000", asked(), Outcome.ERROR, cause=Cause.preempted, job_id="14")
-    sweep.attempt("14", "p-0000", lost)
-    assert gathered(tmp_path, job14="PENDING").points[0].state == "REQUEUED"
-    assert gathered(tmp_path, job14="RUNNING").points[0].state == "ERROR"
-    again = JobStates({"14": SlurmTask("14", "14", "RUNNING", restarts=1)})
-    (point,) = collect(
-        ["latest"],
-        tmp_path / "runs",
-        tmp_path / "results",
-        schedulers=[SlurmScheduler(lambda jobs: again)],
-    ).points
-    assert point.state == "REQUEUED", "its job runs anew and has not come to it yet"
-    sweep.attempt("14", "p-0000", None, number=2)
-    assert gathered(tmp_path, job14="RUNNING").points[0].state == "RUNNING"
-
-
-def test_a_point_whose_requeued_job_was_cancelled_as_it_waited_is_cancelled(
-    tmp_path: Path,
-) -> None:
-    sweep = FakeSweep.plan(tmp_path / "runs", [asked()])
-    sweep.submit("14", ["p-0000"], array=False)
-    full = record("p-0000", asked(), Outcome.ERROR, cause=Cause.storage, job_id="14")
-    sweep.attempt("14", "p-0000", full)
-    assert gathered(tmp_path, job14="CANCELLED").points[0].cause == "storage"  # never requeued
-    # squeue counts the restarts; accounting, which remembers the job, does not.
-    for restarts in (1, None):
-        told = JobStates({"14": SlurmTask("14", "14", "CANCELLED", restarts=restarts)})
-        (point,) = collect(
-            ["latest"],
-            tmp_path / "runs",
-            tmp_path / "results",
-            schedulers=[SlurmScheduler(partial(_answer, told))],
-        ).points
-        assert (point.state, point.cause) == ("ERROR", "cancelled")
-
-
 @pytest.mark.parametrize(
     ("name", "harm"),
     [
@@ -310,7 +208,7 @@ def test_a_point_whose_requeued_job_was_cancelled_as_it_waited_is_cancelled(
         ("14/p-0000/attempt-1/started.json", '{"pid": "x"}'),
     ],
 )
-def test_a_damaged_file_is_named_and_the_rest_goes_on(
+def test_a_damaged_file_is_a_problem_and_the_rest_is_read(
     tmp_path: Path, name: str, harm: str
 ) -> None:
     sweep = passed_sweep(tmp_path / "runs")
@@ -351,7 +249,7 @@ def test_links_that_leave_the_folder_and_special_files_are_not_read(tmp_path: Pa
     loop.symlink_to(loop)
     (sweep.ledger.root / "15").symlink_to("/etc")
     with pytest.raises(UnknownId):
-        gathered(tmp_path, "77")  # nobody's own number: every attempt is looked into
+        gathered(tmp_path, "77")  # every attempt is searched for this id
     collection = gathered(tmp_path)
     named = {problem.file for problem in collection.problems}
     unread = ("p-0000/attempt-1/record", "p-0001/attempt-1/record", "p-0002/attempt-1/started")
@@ -360,7 +258,7 @@ def test_links_that_leave_the_folder_and_special_files_are_not_read(tmp_path: Pa
     assert b"secret" not in b"".join(held for held, _ in files(collection.folder).values())
 
 
-def test_a_folder_of_something_else_is_refused_and_nothing_is_written(tmp_path: Path) -> None:
+def test_another_folder_is_refused_and_nothing_is_written(tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "notes.txt").write_text("mine")
     with pytest.raises(LedgerError) as refused:
@@ -385,7 +283,7 @@ def test_a_folder_of_sweeps_is_refused_with_one_of_them(tmp_path: Path) -> None:
     assert str(sweep.ledger.root) in refused.value.remedy
 
 
-def test_damage_of_a_point_that_was_not_asked_for_is_not_told(tmp_path: Path) -> None:
+def test_problems_of_other_points_are_left_out(tmp_path: Path) -> None:
     sweep = passed_sweep(tmp_path / "runs")
     path = sweep.ledger.root / "14" / "p-0002" / "attempt-1" / "record.json"
     path.write_text("{")
@@ -395,7 +293,7 @@ def test_damage_of_a_point_that_was_not_asked_for_is_not_told(tmp_path: Path) ->
     ]
 
 
-def test_a_damaged_collection_is_refused_by_name(tmp_path: Path) -> None:
+def test_a_damaged_collection_is_an_error_with_its_path(tmp_path: Path) -> None:
     passed_sweep(tmp_path / "runs")
     folder = gathered(tmp_path).folder
     assert folder is not None
