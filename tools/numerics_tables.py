@@ -99,16 +99,20 @@ TABLES: dict[str, Callable[[], str]] = {
 }
 
 
+def rewrite(document: Path, tables: Mapping[str, Callable[[], str]]) -> None:
+    """Rewrite tables of a document in place."""
+    text = document.read_text(encoding="utf-8")
+    for name, table in tables.items():
+        text = in_markers(text, name, table())
+    document.write_text(text, encoding="utf-8")
+
+
 def main(arguments: Sequence[str]) -> int:
     """Rewrite the tables of a document; return 0, or 2 for a wrong command."""
     if len(arguments) != 1:
         print("usage: python -m tools.numerics_tables docs/numerics.md", file=sys.stderr)
         return 2
-    document = Path(arguments[0])
-    text = document.read_text(encoding="utf-8")
-    for name, make in TABLES.items():
-        text = in_markers(text, name, make())
-    document.write_text(text, encoding="utf-8")
+    rewrite(Path(arguments[0]), TABLES)
     return 0
 
 

@@ -64,7 +64,6 @@ class Machine:
     Attributes:
         gpu_name: Name of the first GPU, None without a CUDA device.
         compute_capability: Its (major, minor).
-        cuda: CUDA version that PyTorch was built with, None for a CPU build.
         te_version: Transformer Engine's version, None if it is not installed.
         libraries: cuDNN and Transformer Engine as loaded, None if they were not queried.
         no_cuda_reason: Why PyTorch sees no GPU.
@@ -72,7 +71,6 @@ class Machine:
 
     gpu_name: str | None
     compute_capability: tuple[int, int] | None
-    cuda: str | None
     te_version: str | None
     libraries: LibraryAnswers | None
     no_cuda_reason: str = ""
@@ -82,14 +80,13 @@ def query_machine(te_version: str | None, *, query: bool) -> Machine:
     """Describe this machine; with `query` (seconds) also what the libraries load."""
     import torch
 
-    cuda = torch.version.cuda
     if not torch.cuda.is_available():
-        reason = "PyTorch is built without CUDA" if cuda is None else "PyTorch sees no CUDA device"
-        return Machine(None, None, cuda, te_version, None, reason)
+        built = torch.version.cuda is not None
+        reason = "PyTorch sees no CUDA device" if built else "PyTorch is built without CUDA"
+        return Machine(None, None, te_version, None, reason)
     return Machine(
         gpu_name=torch.cuda.get_device_name(0),
         compute_capability=torch.cuda.get_device_capability(0),
-        cuda=cuda,
         te_version=te_version,
         libraries=query_libraries() if query else None,
     )

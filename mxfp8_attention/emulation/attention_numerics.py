@@ -22,7 +22,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 
 import torch
 from torch import Tensor
@@ -35,6 +34,7 @@ from mxfp8_attention.emulation.rounding import (
     fixed_scale,
     mx_col,
     mx_row,
+    per_tensor,
     tensor_scale,
     to_bf16,
     to_fp32,
@@ -44,11 +44,12 @@ LAZY_RESCALE_THRESHOLD = 4 * math.log(2)
 MX_P_SCALE_FORWARD = 16.0
 MX_P_SCALE_BACKWARD = 256.0
 FP8_P_SCALE = 448.0
+_FP8_P = fixed_scale(FP8_P_SCALE)
 
 
 @dataclass(frozen=True)
 class AttentionNumerics:
-    """The rounding of each operand of attention's products, to FP32.
+    """The rounding of each operand of attention's products, to FP32; BF16 by default.
 
     Attributes:
         q_score: Of q [n, q, d] in S = q k^T.
@@ -69,18 +70,18 @@ class AttentionNumerics:
             raise it.
     """
 
-    q_score: Rounding
-    k_score: Rounding
-    p_forward: Rounding
-    v_out: Rounding
-    dout_dp: Rounding
-    v_dp: Rounding
-    p_backward: Rounding
-    dout_dv: Rounding
-    ds_dq: Rounding
-    k_dq: Rounding
-    ds_dk: Rounding
-    q_dk: Rounding
+    q_score: Rounding = to_bf16
+    k_score: Rounding = to_bf16
+    p_forward: Rounding = to_bf16
+    v_out: Rounding = to_bf16
+    dout_dp: Rounding = to_bf16
+    v_dp: Rounding = to_bf16
+    p_backward: Rounding = to_bf16
+    dout_dv: Rounding = to_bf16
+    ds_dq: Rounding = to_bf16
+    k_dq: Rounding = to_bf16
+    ds_dk: Rounding = to_bf16
+    q_dk: Rounding = to_bf16
     dout_delta: Rounding = to_fp32
     out: Rounding = to_fp32
     rescale_threshold: float = 0.0
@@ -97,20 +98,7 @@ class AttentionNumerics:
         """Round dq, dk and dv of all heads in place if they do not leave as bf16."""
 
 
-BF16_NUMERICS = AttentionNumerics(
-    q_score=to_bf16,
-    k_score=to_bf16,
-    p_forward=to_bf16,
-    v_out=to_bf16,
-    dout_dp=to_bf16,
-    v_dp=to_bf16,
-    p_backward=to_bf16,
-    dout_dv=to_bf16,
-    ds_dq=to_bf16,
-    k_dq=to_bf16,
-    ds_dk=to_bf16,
-    q_dk=to_bf16,
-)
+BF16_NUMERICS = AttentionNumerics()
 
 
 def mx_numerics(gradient: Fp8Format = Fp8Format.E4M3) -> AttentionNumerics:
@@ -136,12 +124,16 @@ def mx_numerics(gradient: Fp8Format = Fp8Format.E4M3) -> AttentionNumerics:
 class TensorScaledNumerics(AttentionNumerics):
     """FP8 attention with one scale per tensor.
 
+    Operands with a scale of their own are bf16 until `for_inputs` and `for_gradient`.
+
     Attributes:
         gradient: Element format of dO, dS, dQ, dK and dV.
         margin: Powers of two left free above the largest value.
         stores_fp8: True if O, dQ, dK and dV leave in FP8, as with delayed scaling.
     """
 
+    p_forward: Rounding = _FP8_P
+    p_backward: Rounding = _FP8_P
     gradient: Fp8Format = Fp8Format.E5M2
     margin: int = 0
     stores_fp8: bool = True
@@ -158,9 +150,7 @@ class TensorScaledNumerics(AttentionNumerics):
             v_dp=operand,
             k_dq=operand,
             q_dk=operand,
-            out=partial(_round_whole, fmt=Fp8Format.E4M3, margin=self.margin)
-            if self.stores_fp8
-            else to_fp32,
+            out=per_tensor(Fp8Format.E4M3, self.margin) if self.stores_fp8 else to_fp32,
         )
 
     def for_gradient(self, dout: Tensor, ds_amax: Callable[[], Tensor]) -> AttentionNumerics:
@@ -189,27 +179,13 @@ class TensorScaledNumerics(AttentionNumerics):
             gradient.copy_(rounding(gradient))
 
 
-def tensor_scaled_numerics(
-    gradient: Fp8Format, margin: int = 0, *, stores_fp8: bool
-) -> TensorScaledNumerics:
-    """Return FP8 attention with one scale per tensor; the scales follow with the tensors."""
-    p = fixed_scale(FP8_P_SCALE)
-    # Operands with scales of their own stay bf16 until `for_inputs` and `for_gradient`.
-    fields = vars(BF16_NUMERICS) | {"p_forward": p, "p_backward": p}
-    return TensorScaledNumerics(**fields, gradient=gradient, margin=margin, stores_fp8=stores_fp8)
-
-
 def attention_numerics(recipe: Recipe) -> AttentionNumerics:
     """Return a recipe's roundings; BF16 if the recipe does not quantize attention."""
     if isinstance(recipe, MxFp8Recipe) and recipe.fp8_dpa:
         return mx_numerics(gradient_format(recipe.format))
     if isinstance(recipe, Fp8DelayedRecipe) and recipe.fp8_dpa:
-        fmt = gradient_format(recipe.format)
-        return tensor_scaled_numerics(fmt, recipe.margin, stores_fp8=True)
+        gradient = gradient_format(recipe.format)
+        return TensorScaledNumerics(gradient=gradient, margin=recipe.margin, stores_fp8=True)
     if isinstance(recipe, Fp8CurrentRecipe) and recipe.fp8_dpa:
-        return tensor_scaled_numerics(gradient_format(recipe.format), stores_fp8=False)
+        return TensorScaledNumerics(gradient=gradient_format(recipe.format), stores_fp8=False)
     return BF16_NUMERICS
-
-
-def _round_whole(x: Tensor, fmt: Fp8Format, margin: int) -> Tensor:
-    return fixed_scale(tensor_scale(x.abs().amax(), fmt, margin), fmt)(x)

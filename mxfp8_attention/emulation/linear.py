@@ -42,7 +42,7 @@ from mxfp8_attention.matmul import matmul_precision
 
 @dataclass(frozen=True)
 class LinearNumerics:
-    """The rounding of each operand of a linear layer's products.
+    """The rounding of each operand of a linear layer's products; BF16 by default.
 
     Attributes:
         x_fprop: Of x [t, c] in y = x w^T.
@@ -54,12 +54,12 @@ class LinearNumerics:
         exact_in_tf32: True if every rounded value passes through TF32 unchanged.
     """
 
-    x_fprop: Rounding
-    w_fprop: Rounding
-    dy_dgrad: Rounding
-    w_dgrad: Rounding
-    dy_wgrad: Rounding
-    x_wgrad: Rounding
+    x_fprop: Rounding = to_bf16
+    w_fprop: Rounding = to_bf16
+    dy_dgrad: Rounding = to_bf16
+    w_dgrad: Rounding = to_bf16
+    dy_wgrad: Rounding = to_bf16
+    x_wgrad: Rounding = to_bf16
     exact_in_tf32: bool = True
 
 
@@ -95,7 +95,7 @@ def linear_numerics(recipe: Recipe) -> LinearNumerics:
         )
     if recipe.name is not RecipeName.bf16:
         raise ValueError(f"no emulation of recipe {recipe.name}")
-    return LinearNumerics(to_bf16, to_bf16, to_bf16, to_bf16, to_bf16, to_bf16)
+    return LinearNumerics()
 
 
 class EmulatedLinear:

@@ -20,7 +20,7 @@ from torch.nn import Parameter
 
 from conf.choices import Projection, RecipeName, Weights
 from conf.schema import Recipe
-from mxfp8_attention.capability.refusal import attention_is_quantized, mask_name
+from mxfp8_attention.capability.refusal import mask_name
 from mxfp8_attention.case import Case, weight_shapes
 from mxfp8_attention.layer import NORM_EPS, AttentionPath
 from mxfp8_attention.te.recipes import transformer_engine_recipe
@@ -36,7 +36,6 @@ class TransformerEnginePath(AttentionPath):
         layers: The modules with weights, by name: qkv, or q and kv, and out.
         attention_module: The attention module.
         settling_steps: Steps to run before the one that is validated.
-        quantized_attention: True if attention is to run in FP8.
     """
 
     def __init__(self, recipe: Recipe, case: Case) -> None:
@@ -45,7 +44,6 @@ class TransformerEnginePath(AttentionPath):
         super().__init__(case)
         self.name = recipe.name.name
         self.precision = recipe.name.name
-        self.quantized_attention = attention_is_quantized(recipe)
         self.settling_steps = _SETTLING_STEPS if recipe.name is RecipeName.fp8_delayed else 0
         self._autocast = te.autocast
         self._recipe = transformer_engine_recipe(recipe)

@@ -20,7 +20,7 @@ from mxfp8_attention.case import make_case
 from mxfp8_attention.emulation.layer import EmulatedPath
 from mxfp8_attention.reference import ReferencePath
 from tools.calibrate import shipped_shapes
-from tools.numerics_tables import in_markers, markdown
+from tools.numerics_tables import markdown, rewrite
 
 RECIPE = MxFp8Recipe()
 TINY = shipped_shapes()["tiny"]
@@ -98,14 +98,5 @@ def table() -> str:
     return markdown([*head, *(f"{reference}, {part}" for reference, part in GATES)], rows)
 
 
-def main(arguments: list[str]) -> int:
-    """Rewrite the table in a document."""
-    (name,) = arguments
-    document = Path(name)
-    text = document.read_text(encoding="utf-8")
-    document.write_text(in_markers(text, "margins", table()), encoding="utf-8")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    rewrite(Path(sys.argv[1]), {"margins": table})

@@ -23,7 +23,7 @@ from mxfp8_attention.emulation.layer import EmulatedPath
 from mxfp8_attention.reference import ReferencePath
 from tests.mxfp8_attention.mutants import MUTANTS, RECIPE, Fault, MutantPath
 from tools.calibrate import shipped_shapes
-from tools.numerics_tables import in_markers, markdown
+from tools.numerics_tables import markdown, rewrite
 
 # The dsv3 shape's two initialisations by what softmax makes of them: even, and nearly one-hot.
 INIT_STDS = {"even": 0.0625, "one-hot": 0.18}
@@ -149,14 +149,5 @@ def _caught(tensors: list[str]) -> str:
     return f"caught ({len(tensors)})" if tensors else "-"
 
 
-def main(arguments: list[str]) -> int:
-    """Rewrite the table in a document."""
-    (name,) = arguments
-    document = Path(name)
-    text = document.read_text(encoding="utf-8")
-    document.write_text(in_markers(text, "mutants", table()), encoding="utf-8")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    rewrite(Path(sys.argv[1]), {"mutants": table})

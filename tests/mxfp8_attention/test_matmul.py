@@ -56,7 +56,6 @@ def test_the_precision_is_put_back_after_an_error() -> None:
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA GPU here")
 def test_tf32_is_exact_for_fp8_values_times_powers_of_two() -> None:
     generator = torch.Generator("cuda").manual_seed(1)
     a, b = (torch.randn(256, 512, generator=generator, device="cuda") for _ in range(2))

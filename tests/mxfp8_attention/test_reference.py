@@ -14,6 +14,7 @@ from mxfp8_attention import matmul, reference
 from mxfp8_attention.case import Case, make_case
 from mxfp8_attention.layer import NORM_EPS
 from mxfp8_attention.reference import ReferencePath
+from tests.mxfp8_attention.distance import distance
 from tests.mxfp8_attention.live_memory import LiveMemory
 from tests.shapes import tiny
 
@@ -52,11 +53,6 @@ def layer_in_fp64(case: Case) -> dict[str, Tensor]:
     return {name: tensor.detach() for name, tensor in (tensors | gradients).items()}
 
 
-def distance(actual: Tensor, expected: Tensor) -> float:
-    """Relative L2."""
-    return float((actual.double() - expected).norm() / expected.norm())
-
-
 @pytest.mark.parametrize("attn_mask", AttnMask)
 def test_the_fp32_path_is_the_layer_in_fp64(attn_mask: AttnMask) -> None:
     case = make_case(tiny(attn_mask=attn_mask, batch=2), "cpu")
@@ -93,15 +89,15 @@ def test_fused_and_split_give_the_same_result_on_copied_weights() -> None:
     split = make_case(tiny(projection=Projection.split), "cpu")
     one, other = ReferencePath(fused_twin(split)).step(), ReferencePath(split).step()
     for name in ("q", "k", "v", "attention", "out", "dout_weight"):
-        assert distance(one[name], other[name].double()) < 2e-6, name
+        assert distance(one[name], other[name]) < 2e-6, name
     heads, qk, nope = 4, 96, 64
     dq, dk, dv = one["dqkv_weight"].split_with_sizes([heads * qk, heads * qk, heads * 64])
     dkv = torch.unflatten(other["dkv_weight"][:-32], 0, (heads, -1))
     dk = torch.unflatten(dk, 0, (heads, -1))
-    assert distance(dq, other["dq_weight"].double()) < 2e-6
-    assert distance(dk[:, :nope], dkv[:, :nope].double()) < 2e-6
-    assert distance(dk[0, nope:], other["dkv_weight"][-32:].double()) < 2e-6
-    assert distance(torch.unflatten(dv, 0, (heads, -1)), dkv[:, nope:].double()) < 2e-6
+    assert distance(dq, other["dq_weight"]) < 2e-6
+    assert distance(dk[:, :nope], dkv[:, :nope]) < 2e-6
+    assert distance(dk[0, nope:], other["dkv_weight"][-32:]) < 2e-6
+    assert distance(torch.unflatten(dv, 0, (heads, -1)), dkv[:, nope:]) < 2e-6
     assert not dk[1:, nope:].any()
 
 
@@ -111,7 +107,7 @@ def test_the_pieces_that_heads_run_in_change_nothing(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(matmul, "_CPU_BUDGET_BYTES", 1)
     piecewise = ReferencePath(case).step()
     for name, tensor in whole.items():
-        assert distance(piecewise[name], tensor.double()) < 1e-6, name
+        assert distance(piecewise[name], tensor) < 1e-6, name
 
 
 def test_a_precision_set_outside_is_put_back(monkeypatch: pytest.MonkeyPatch) -> None:

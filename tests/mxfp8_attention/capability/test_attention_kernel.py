@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import logging
 from dataclasses import replace
 from typing import Any
@@ -181,11 +180,6 @@ def test_what_ran_is_what_was_chosen_anew(monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.mark.te
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA GPU here")
-@pytest.mark.skipif(
-    importlib.util.find_spec("transformer_engine") is None,
-    reason="Transformer Engine is not installed here",
-)
 class TestOnTransformerEngine:
     """On a CUDA GPU, with the real library."""
 

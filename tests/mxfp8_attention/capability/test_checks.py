@@ -52,11 +52,11 @@ def answers(cudnn: str = "9.21.1", *, mxfp8: bool = True, **changed: Any) -> Lib
 
 def on_h200(**changed: Any) -> Machine:  # noqa: ANN401
     libraries = answers("9.19.0", mxfp8=False, **changed)
-    return Machine("NVIDIA H200", (9, 0), "13.0", "2.20.2", libraries)
+    return Machine("NVIDIA H200", (9, 0), "2.20.2", libraries)
 
 
 def on_gb300(cudnn: str = "9.21.1", **changed: Any) -> Machine:  # noqa: ANN401
-    return Machine("NVIDIA GB300", (10, 3), "13.0", "2.20.2", answers(cudnn, **changed))
+    return Machine("NVIDIA GB300", (10, 3), "2.20.2", answers(cudnn, **changed))
 
 
 def point(recipe: Recipe, gpu: Gpu, **changed: Any) -> Point:  # noqa: ANN401
@@ -91,7 +91,7 @@ INCOMPATIBLE = {
     "cudnn_together_error": "RuntimeError: cuDNN version incompatibility: compiled against 9.19",
     "cudnn_te": "9.14.0",
 }
-NO_GPU = Machine(None, None, None, None, None, "PyTorch is built without CUDA")
+NO_GPU = Machine(None, None, None, None, "PyTorch is built without CUDA")
 
 
 @pytest.mark.parametrize(

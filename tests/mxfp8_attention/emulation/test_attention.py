@@ -31,6 +31,7 @@ from mxfp8_attention.emulation.attention_numerics import BF16_NUMERICS, attentio
 from mxfp8_attention.emulation.mxfp8 import Fp8Format, quantize_colwise, quantize_rowwise
 from mxfp8_attention.matmul import piece_bytes
 from mxfp8_attention.reference import attention_NSD
+from tests.mxfp8_attention.distance import distance
 from tests.mxfp8_attention.emulation import plain_loops
 from tests.mxfp8_attention.live_memory import LiveMemory
 
@@ -80,11 +81,6 @@ def exact(tensors: list[Tensor], mask: AttentionMask) -> list[Tensor]:
 def distinct(tensors: list[Tensor]) -> int:
     """How many different values they hold together."""
     return len({value for tensor in tensors for value in tensor.flatten().tolist()})
-
-
-def distance(actual: Tensor, expected: Tensor) -> float:
-    """Relative L2."""
-    return float((actual.double() - expected.double()).norm() / expected.double().norm())
 
 
 @pytest.mark.parametrize("mask", [CAUSAL, FULL], ids=["causal", "full"])

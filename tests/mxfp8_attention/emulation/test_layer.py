@@ -6,7 +6,6 @@ import dataclasses
 
 import pytest
 import torch
-from torch import Tensor
 
 from conf.choices import AttnMask, Fp8Format, Projection, RopeTable, Weights
 from conf.schema import (
@@ -21,6 +20,7 @@ from conf.schema import (
 from mxfp8_attention.case import Case, make_case
 from mxfp8_attention.emulation.layer import EmulatedPath
 from mxfp8_attention.reference import ReferencePath
+from tests.mxfp8_attention.distance import distance
 from tests.shapes import tiny
 
 ALL_RECIPES = (
@@ -38,11 +38,6 @@ SHAPES = (
     tiny(attn_mask=AttnMask.none, projection=Projection.split),
     tiny(batch=2, bias=False, rope_table=RopeTable.yarn),
 )
-
-
-def distance(actual: Tensor, expected: Tensor) -> float:
-    """Relative L2."""
-    return float((actual.double() - expected.double()).norm() / expected.double().norm())
 
 
 @pytest.mark.parametrize("recipe", ALL_RECIPES, ids=str)
@@ -104,7 +99,6 @@ def on_gpu(case: Case) -> Case:
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA GPU here")
 @pytest.mark.parametrize("shape", SHAPES, ids=["fused", "split", "yarn"])
 @pytest.mark.parametrize("recipe", ALL_RECIPES, ids=str)
 def test_a_gpu_emulates_the_same_numbers(recipe: Recipe, shape: Shape) -> None:
@@ -116,7 +110,6 @@ def test_a_gpu_emulates_the_same_numbers(recipe: Recipe, shape: Shape) -> None:
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA GPU here")
 @pytest.mark.parametrize("shape", SHAPES, ids=["fused", "split", "yarn"])
 def test_the_fp32_path_is_fp32_on_a_gpu(shape: Shape) -> None:
     case = make_case(shape, "cpu")

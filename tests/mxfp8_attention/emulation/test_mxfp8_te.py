@@ -3,21 +3,13 @@
 from __future__ import annotations
 
 from importlib import import_module
-from importlib.util import find_spec
 
 import pytest
 import torch
 
 from mxfp8_attention.emulation.mxfp8 import Fp8Format, quantize_colwise, quantize_rowwise
 
-pytestmark = [
-    pytest.mark.te,
-    pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA GPU here"),
-    pytest.mark.skipif(
-        find_spec("transformer_engine") is None, reason="Transformer Engine is not installed here"
-    ),
-]
+pytestmark = [pytest.mark.te, pytest.mark.gpu]
 
 
 @pytest.mark.parametrize("fmt", Fp8Format)

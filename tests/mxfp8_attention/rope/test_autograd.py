@@ -17,11 +17,6 @@ from mxfp8_attention.rope import mla_rope_k, mla_rope_kv, mla_rope_q, rope_table
 TABLES = rope_tables(5, 6)
 
 
-@pytest.fixture(autouse=True)
-def _seeded() -> None:
-    torch.manual_seed(0)
-
-
 def _q(x: Tensor) -> Tensor:
     return mla_rope_q(x, TABLES, rope_dim=6)
 

@@ -23,11 +23,6 @@ WIDTHS = [(128, 64, 128), (10, 6, 12), (100, 20, 36)]
 DTYPES = [torch.bfloat16, torch.float16, torch.float32, torch.float64]
 
 
-@pytest.fixture(autouse=True)
-def _seeded() -> None:
-    torch.manual_seed(0)
-
-
 def _rotation_matrices(tables: RopeTables) -> Tensor:
     """Write RoPE of each position as a matrix, FP64 [positions, rope, rope], entry by entry."""
     half = tables.dim // 2

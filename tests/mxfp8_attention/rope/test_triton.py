@@ -13,7 +13,6 @@ import torch
 from tests.mxfp8_attention.rope.triton_interpreter import Interpreter
 
 needs_triton = pytest.mark.skipif(find_spec("triton") is None, reason="triton is not installed")
-needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
 
 HEADS = [f"{heads} heads" for heads in (1, 3, 5, 12, 96, 100, 128)]
 WIDTHS = [
@@ -66,7 +65,6 @@ def test_kernels_compile_for_a_gpu_that_is_not_here(
         assert compiler.compile_for(arch, launches) >= 2
 
 
-@needs_gpu
 @needs_triton
 @pytest.mark.gpu
 @pytest.mark.parametrize("case", CASES)
@@ -74,7 +72,6 @@ def test_kernels_on_a_gpu(case: str) -> None:
     import_module("tests.mxfp8_attention.rope.rope_kernel_cases").CASES[case]("cuda")
 
 
-@needs_gpu
 @needs_triton
 @pytest.mark.gpu
 def test_repeated_runs_are_bit_equal() -> None:

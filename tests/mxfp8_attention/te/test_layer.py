@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -24,16 +23,6 @@ from mxfp8_attention.paths import build_path
 from mxfp8_attention.reference import ReferencePath
 from mxfp8_attention.te.layer import TransformerEnginePath, dequantized
 from tests.mxfp8_attention.te.fake_transformer_engine import install
-
-on_te = [
-    pytest.mark.te,
-    pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA GPU here"),
-    pytest.mark.skipif(
-        importlib.util.find_spec("transformer_engine") is None,
-        reason="Transformer Engine is not installed here",
-    ),
-]
 
 
 def small(**changed: object) -> Shape:
@@ -162,10 +151,10 @@ class TestOnAStandIn:
         assert TransformerEnginePath(Fp8CurrentRecipe(), case).settling_steps == 0
 
 
+@pytest.mark.te
+@pytest.mark.gpu
 class TestOnTransformerEngine:
     """On a CUDA GPU, with the real library."""
-
-    pytestmark = on_te
 
     @pytest.fixture(autouse=True)
     def _fresh_library(self) -> Iterator[None]:
