@@ -1,14 +1,14 @@
-# What people and CI type. `make run` and `make test` set up everything that they need.
+# Commands for users and CI. `make run` and `make test` install everything that they need.
 #
-#   make run            the main job on the default: CPU, small shape, emulated MXFP8
+#   make run            one run with the defaults: CPU, small shape, emulated MXFP8
 #   make test           the tests
-#   make faults         the whole fault matrix, of which `make test` runs the quick rows, and a short soak
-#   make fuzz           generated input for every reader, ten minutes
-#   make check          lint, format and types, as CI runs them
+#   make faults         the whole fault matrix (`make test` runs its quick rows), and a short soak
+#   make fuzz           generated input for every reader, for ten minutes
+#   make check          lint, format and types, as in CI
 #   make benchmarks     the figures of the README's table
-#   make lock           resolves the lock files anew
+#   make lock           resolve the lock files again
 #
-# PYTHON=...    the interpreter (3.11 or later; 3.11 first: there PyTorch's CPU build is on PyPI's path)
+# PYTHON=...    the interpreter, 3.11 or later (3.11 first: PyTorch's CPU build is easiest to install there)
 # PIP_ARGS=...  passed to pip, for instance --index-url https://download.pytorch.org/whl/cpu for torch
 
 VENV ?= .venv
@@ -19,7 +19,7 @@ PIP_ARGS ?=
 BIN := $(VENV)/bin
 ARGS ?=
 WORKERS ?= 2
-# One thread a test process: the workers share the cores, and threads that wait for each other spin.
+# One thread per test process: the workers share the cores, and waiting threads would spin.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
 
 .PHONY: run test faults fuzz check format benchmarks lock clean
@@ -51,9 +51,9 @@ benchmarks: $(VENV)/.test
 	$(BIN)/python -m benchmarks.login
 	$(BIN)/python -m benchmarks.collect
 
-# A stamp, for the interpreter is there before pip is: what was left half made is made anew.
+# A stamp file, because the interpreter exists before pip does: an unfinished venv is created again.
 $(VENV)/.made:
-	@test -n "$(PYTHON)" || { echo "Python 3.11 or later must be there, found none; name one: make PYTHON=/path/to/python3.11" >&2; exit 2; }
+	@test -n "$(PYTHON)" || { echo "no Python 3.11 or later found; set one: make PYTHON=/path/to/python3.11" >&2; exit 2; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "PYTHON must be 3.11 or later, got $(PYTHON): $$($(PYTHON) --version 2>&1)" >&2; exit 2; }
 	@$(BIN)/python -m pip --version >/dev/null 2>&1 || { rm -f $(BIN)/python*; $(PYTHON) -m venv $(VENV); }
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip
@@ -67,8 +67,8 @@ $(VENV)/.test: requirements-test.lock $(VENV)/.run
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_ARGS) -r requirements.lock -r requirements-test.lock
 	@touch $@
 
-# Resolves pyproject.toml anew. torch stands without a local version (+cpu) and without a hash: its
-# builds differ from machine to machine, and each takes the one it can use.
+# Resolves pyproject.toml. torch is pinned without a local version (+cpu) and without a hash, because
+# each machine installs the build that fits it.
 lock: $(VENV)/.made
 	$(BIN)/python -m venv $(VENV)/lock
 	$(VENV)/lock/bin/python -m pip install --quiet --disable-pip-version-check pip-tools

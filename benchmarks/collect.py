@@ -1,9 +1,9 @@
-"""How long `collect` and its report take for 1,000 points, and how much memory.
+"""Time and memory of `collect` and its report for 1,000 points.
 
     python -m benchmarks.collect [points]
 
-Writes the ledger of a sweep by hand, gathers it in a fresh process, and compares with the limits:
-collecting in 5 s, the report in 10 s, 500 MB, on two cores. Exit code 1 if one is not kept.
+Writes the ledger of a sweep by hand, collects it in a fresh process, and compares with the limits:
+collecting in 5 s, the report in 10 s, 500 MB, on two cores. Exit code 1 if a limit is exceeded.
 """
 
 from __future__ import annotations
@@ -27,43 +27,29 @@ _GATHER = "--gather"
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Runs the benchmark.
-
-    Args:
-        arguments: How many points, 1,000 if not given.
-
-    Returns:
-        0 if every limit is kept, else 1.
-    """
+    """Run the benchmark; return 1 if a limit is exceeded."""
     if arguments[:1] == [_GATHER]:
         print(json.dumps(gather(Path(arguments[1]))))
         return 0
-    wanted = int(arguments[0]) if arguments else 1000
+    points = int(arguments[0]) if arguments else 1000
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        demo_sweep(folder / "runs", copies=-(-wanted // _POINTS_A_COPY))
+        demo_sweep(folder / "runs", copies=-(-points // _POINTS_A_COPY))
         command = [sys.executable, "-m", "benchmarks.collect", _GATHER, name]
         done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-        found: dict[str, float] = json.loads(done.stdout)
-    kept = True
-    for key, value in found.items():
+        figures: dict[str, float] = json.loads(done.stdout)
+    exceeded = False
+    for key, value in figures.items():
         limit = LIMITS.get(key)
-        fits = limit is None or value <= limit
-        kept = kept and fits
-        word = "" if limit is None else f"limit {limit:g}{'' if fits else '  NOT KEPT'}"
-        print(f"{key:<15}{value:>10.2f}  {word}".rstrip())
-    return 0 if kept else 1
+        above = limit is not None and value > limit
+        exceeded = exceeded or above
+        note = "" if limit is None else f"limit {limit:g}{'  EXCEEDED' if above else ''}"
+        print(f"{key:<15}{value:>10.2f}  {note}".rstrip())
+    return int(exceeded)
 
 
 def gather(folder: Path) -> dict[str, float]:
-    """Collects and reports once, and collects again, in this process.
-
-    Args:
-        folder: Holds `runs/`; takes `results/`.
-
-    Returns:
-        Seconds and processor seconds of each step, peak memory, the page's size, the points.
-    """
+    """Collect and report `runs/` of a folder, collect again, and return the costs."""
     runs, results = folder / "runs", folder / "results"
     start, cpu = time.perf_counter(), time.process_time()
     collection = collect(["latest"], runs, results)

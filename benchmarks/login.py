@@ -1,9 +1,9 @@
-"""What the login side costs: whole commands in fresh processes, in seconds.
+"""Cost of the login side: whole commands in fresh processes, in seconds.
 
     python -m benchmarks.login
 
-prints one row a command: the median of five, the fastest, the processor's own time (which a busy
-machine does not stretch), the target, and the command itself.
+prints a row per command: the median of five runs, the fastest, the CPU time (which does not depend
+on other load), the target, and the command.
 """
 
 from __future__ import annotations
@@ -23,22 +23,16 @@ REPEATS = 5
 
 @dataclass(frozen=True)
 class Command:
-    """One command and what it may cost.
+    """One command, its arguments after `python`, and its target on two cores."""
 
-    Attributes:
-        what: What it does, in a few words.
-        words: What is typed after `python`.
-        target_s: Seconds that it should cost at most on two cores.
-    """
-
-    what: str
-    words: tuple[str, ...]
+    name: str
+    arguments: tuple[str, ...]
     target_s: float
 
     @property
-    def typed(self) -> str:
-        """The command as a shell takes it."""
-        return shlex.join(["python", *self.words])
+    def shell_text(self) -> str:
+        """The command as typed in a shell."""
+        return shlex.join(["python", *self.arguments])
 
 
 COMMANDS = (
@@ -59,34 +53,23 @@ COMMANDS = (
 
 @dataclass(frozen=True)
 class Cost:
-    """What one run cost.
-
-    Attributes:
-        wall_s: Seconds on the wall clock.
-        cpu_s: Seconds of processor time, of the command and all it started.
-    """
+    """Wall-clock time of a run, and CPU time of it and its children."""
 
     wall_s: float
     cpu_s: float
 
 
 def measure(command: Command) -> list[Cost]:
-    """Runs a command a few times, after one run that fills the caches.
-
-    Args:
-        command: What is run, in the checkout.
-
-    Returns:
-        The cost of each run but the first.
+    """Run a command a few times in the checkout, and return the costs without the first run.
 
     Raises:
-        subprocess.CalledProcessError: It failed; then its time means nothing.
+        subprocess.CalledProcessError: The command failed.
     """
     costs = []
     for _ in range(REPEATS + 1):
         cpu_before, started = _cpu_s(), time.perf_counter()
         subprocess.run(
-            [sys.executable, *command.words],
+            [sys.executable, *command.arguments],
             cwd=CHECKOUT,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
@@ -102,15 +85,15 @@ def _cpu_s() -> float:
 
 
 def main() -> None:
-    """Measures every command and prints a table in Markdown."""
-    print(f"| what | median of {REPEATS}, s | fastest, s | CPU, s | target, s | command |")
+    """Measure every command, and print a Markdown table."""
+    print(f"| command | median of {REPEATS}, s | fastest, s | CPU, s | target, s | typed as |")
     print("|---|---|---|---|---|---|")
     for command in COMMANDS:
         costs = measure(command)
         walls = [cost.wall_s for cost in costs]
         cpu_s = statistics.median(cost.cpu_s for cost in costs)
         figures = f"{statistics.median(walls):.2f} | {min(walls):.2f} | {cpu_s:.2f}"
-        print(f"| {command.what} | {figures} | {command.target_s:g} | `{command.typed}` |")
+        print(f"| {command.name} | {figures} | {command.target_s:g} | `{command.shell_text}` |")
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
-"""How long a sweep takes to be planned and submitted, beside hydra-submitit-launcher.
+"""Time to plan and submit a sweep, compared with hydra-submitit-launcher.
 
     python -m benchmarks.sweep --peer PYTHON [--points 1000] [--repeats 3] [--out FILE]
 
-Starts a SLURM of its own (as root), submits the same sweep of held jobs with `launch.py` and, with
-PYTHON (an environment that has hydra-submitit-launcher and pydantic), through Hydra's launcher, in
-turn. The clock runs from the start of the process until its last sbatch has returned. Then asks
-for the status of all points. Exit code 1 if a limit is not kept.
+Starts its own SLURM (as root), and submits the same sweep of held jobs in turn with `launch.py` and
+with Hydra's launcher, if PYTHON is an environment with hydra-submitit-launcher and pydantic. The
+time runs from the start of the process until its last sbatch has returned. Then runs `status` for
+all points. Exit code 1 if a limit is exceeded.
 """
 
 from __future__ import annotations
@@ -24,55 +24,45 @@ from typing import Any
 from tests.slurm_cluster.launching import ROOT, SlurmUser
 from tests.slurm_cluster.slurm import SlurmCluster
 
-LEAST_RATIO = 5.0
+MIN_RATIO = 5.0
 LIMITS_S = {"after_last_sbatch_s": 3.0, "status_s": 1.0}
-# An sbatch that notes when it returned.
-_NOTING = '"$REAL" "$@"; code=$?; date +%s.%N >> {marks}; exit $code'
+# A wrapper around sbatch that records when it returned.
+_RECORDING_SBATCH = '"$REAL" "$@"; code=$?; date +%s.%N >> {marks}; exit $code'
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Runs the benchmark.
-
-    Args:
-        arguments: The command line.
-
-    Returns:
-        0 if every limit is kept, else 1.
-    """
+    """Run the benchmark; return 1 if a limit is exceeded."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.sweep", description=__doc__)
     parser.add_argument("--peer", type=Path, help="Python with hydra-submitit-launcher")
     parser.add_argument("--points", type=int, default=1000)
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--out", type=Path, help="where the figures are written as JSON")
+    parser.add_argument("--out", type=Path, help="write the figures as JSON")
     options = parser.parse_args(arguments)
-    found = measure(options.points, options.repeats, options.peer)
-    for key, value in found.items():
+    figures = measure(options.points, options.repeats, options.peer)
+    for key, value in figures.items():
         print(f"{key:<22}{value}")
     if options.out is not None:
-        options.out.write_text(json.dumps(found, indent=2) + "\n")
-    return 0 if kept(found) else 1
+        options.out.write_text(json.dumps(figures, indent=2) + "\n")
+    return 0 if within_limits(figures) else 1
 
 
-def kept(found: dict[str, Any]) -> bool:
-    """Whether the figures keep the limits."""
-    fast = found.get("ratio") is None or found["ratio"] >= LEAST_RATIO
-    return fast and all(found[key] <= limit for key, limit in LIMITS_S.items())
+def within_limits(figures: dict[str, Any]) -> bool:
+    """True if no limit is exceeded."""
+    fast = figures.get("ratio") is None or figures["ratio"] >= MIN_RATIO
+    return fast and all(figures[key] <= limit for key, limit in LIMITS_S.items())
 
 
 def measure(points: int, repeats: int, peer: Path | None) -> dict[str, Any]:
-    """Submits the sweep in turn with both, and takes the best of each.
+    """Submit the sweep in turn with both, and return the best times of each.
 
-    The best, because whatever else a machine does can only make a run slower.
+    The best, because other load can only make a run slower.
 
     Args:
-        points: Points of the sweep, at most MaxArraySize.
+        points: Number of points, at most MaxArraySize.
         repeats: Sweeps of each.
-        peer: The other's Python; None: it is not measured.
-
-    Returns:
-        Figures by name, seconds each.
+        peer: Python of the other launcher; None skips it.
     """
-    load = os.getloadavg()[0]  # of other work: figures from a busy machine say so
+    load = os.getloadavg()[0]  # of other work, to recognize figures of a busy machine
     ours: list[tuple[float, float]] = []
     theirs: list[float] = []
     statuses: list[float] = []
@@ -81,17 +71,17 @@ def measure(points: int, repeats: int, peer: Path | None) -> dict[str, Any]:
             folder = Path(name) / str(number)
             folder.mkdir()
             user = SlurmUser(cluster, folder)
-            user.wrap("sbatch", _NOTING.format(marks=folder / "marks"))
+            user.wrap("sbatch", _RECORDING_SBATCH.format(marks=folder / "marks"))
             ours.append(_ours(user, points))
-            begun = time.monotonic()
-            _checked(user.run("status"))
-            statuses.append(time.monotonic() - begun)
+            start = time.monotonic()
+            _check(user.run("status"))
+            statuses.append(time.monotonic() - start)
             cluster.run("scancel", "--me")
             if peer is not None:
                 theirs.append(_theirs(user, points, peer))
                 cluster.run("scancel", "--me")
     until, after = (min(column) for column in zip(*ours, strict=True))
-    found: dict[str, Any] = {
+    figures: dict[str, Any] = {
         "points": points,
         "repeats": repeats,
         "cores": os.cpu_count(),
@@ -102,22 +92,22 @@ def measure(points: int, repeats: int, peer: Path | None) -> dict[str, Any]:
     }
     if theirs:
         best = min(theirs)
-        found |= {"peer_s": round(best, 2), "ratio": round(best / until, 1)}
-        found["peer"] = _version(peer)
-    return found
+        figures |= {"peer_s": round(best, 2), "ratio": round(best / until, 1)}
+        figures["peer"] = _version(peer)
+    return figures
 
 
 def _ours(user: SlurmUser, points: int) -> tuple[float, float]:
-    begun = time.time()
-    _checked(
+    start = time.time()
+    _check(
         user.run(
             *("sweep", "cluster=slurm", "benchmark=off", "+cluster.sbatch.hold=''"),
             *(f"shape.seed=range(0,{points})", "launch.memory_gib=1"),
         )
     )
-    ended = time.time()
+    end = time.time()
     last = _last_mark(user.folder)
-    return last - begun, ended - last
+    return last - start, end - last
 
 
 def _theirs(user: SlurmUser, points: int, peer: Path) -> float:
@@ -130,8 +120,8 @@ def _theirs(user: SlurmUser, points: int, peer: Path) -> float:
         f"shape.seed=range(0,{points})",
     ]
     env = user.environment() | {"PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "ignore"}
-    begun = time.time()
-    # It would wait for every job: its clock stops when its sbatch has returned.
+    start = time.time()
+    # It would wait for every job: the time ends when its sbatch has returned.
     with (user.folder / "peer.log").open("w") as log:
         process = subprocess.Popen(
             command, cwd=ROOT, env=env, stdout=log, stderr=subprocess.STDOUT
@@ -141,7 +131,7 @@ def _theirs(user: SlurmUser, points: int, peer: Path) -> float:
             if process.poll() is not None:
                 raise RuntimeError((user.folder / "peer.log").read_text()[-2000:])
             time.sleep(0.05)
-        return _last_mark(user.folder) - begun
+        return _last_mark(user.folder) - start
     finally:
         process.kill()
         process.wait()
@@ -151,7 +141,7 @@ def _last_mark(folder: Path) -> float:
     return float((folder / "marks").read_text().split()[-1])
 
 
-def _checked(done: subprocess.CompletedProcess[str]) -> None:
+def _check(done: subprocess.CompletedProcess[str]) -> None:
     if done.returncode != 0:
         raise RuntimeError(done.stdout + done.stderr)
 

@@ -1,7 +1,7 @@
-"""The same sweep through hydra-submitit-launcher: run by `benchmarks.sweep` with its own Python.
+"""The same sweep with hydra-submitit-launcher, started by `benchmarks.sweep`.
 
-It composes this repository's configuration, point by point as Hydra's own sweeper does, and hands
-the points to SLURM through Hydra's launcher. What a point would do does not matter here.
+Hydra's own sweeper composes this repository's configuration point by point, and Hydra's launcher
+submits the points to SLURM. The points do nothing.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ CONF = Path(__file__).resolve().parents[1] / "conf"
 
 
 def point(config: DictConfig) -> None:
-    """Stands for a point's work."""
+    """Do nothing instead of a point's work."""
 
 
 if __name__ == "__main__":
