@@ -2,7 +2,7 @@
 
     python -m benchmarks.sweep --peer PYTHON [--points 1000] [--repeats 3] [--out FILE]
 
-Starts its own SLURM (as root), and submits the same sweep of held jobs in turn with `launch.py` and
+Starts its own SLURM (as root) and submits the same sweep of held jobs in turn with `launch.py` and
 with Hydra's launcher, if PYTHON is an environment with hydra-submitit-launcher and pydantic. The
 time runs from the start of the process until its last sbatch has returned. Then runs `status` for
 all points. Exit code 1 if a limit is exceeded.

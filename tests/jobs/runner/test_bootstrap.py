@@ -1,4 +1,4 @@
-"""What a job starts tells an interpreter that is too old, in words that every Python can read."""
+"""The entry point of a job rejects an old Python, in a file that every Python can parse."""
 
 from __future__ import annotations
 
@@ -11,17 +11,15 @@ import pytest
 from jobs.runner import bootstrap
 
 
-def test_an_interpreter_that_is_too_old_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_old_interpreter_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "version_info", (3, 9, 18, "final", 0))
     with pytest.raises(SystemExit) as ended:
         bootstrap.main()
-    told = str(ended.value)
-    assert "must be Python 3.11 or later, got 3.9.18" in told
-    assert sys.executable in told
-    assert "cluster.python" in told
+    for part in ("3.11", "3.9.18", sys.executable, "cluster.python"):
+        assert part in str(ended.value)
 
 
-def test_its_words_are_as_old_as_what_they_refuse() -> None:
+def test_its_syntax_is_as_old_as_what_it_rejects() -> None:
     tree = ast.parse(Path(bootstrap.__file__).read_text(), feature_version=(3, 4))
     nodes = list(ast.walk(tree))
     assert not any(isinstance(node, ast.JoinedStr | ast.AnnAssign) for node in nodes)
@@ -30,6 +28,6 @@ def test_its_words_are_as_old_as_what_they_refuse() -> None:
     assert imported == {"submitit.core.submission"}
 
 
-def test_the_oldest_is_what_the_project_asks_for() -> None:
+def test_the_oldest_version_is_that_of_the_project() -> None:
     project = (Path(__file__).parents[3] / "pyproject.toml").read_text()
     assert f'requires-python = ">={".".join(map(str, bootstrap.OLDEST))}"' in project

@@ -1,4 +1,4 @@
-"""A log holds all that was printed, or its head, its tail and what is missing between them."""
+"""A log holds the whole output, or its head, its tail and the size of the gap between them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LEFT_OUT = re.compile(
 
 @contextmanager
 def logging(path: Path, max_bytes: int | None = BOUND) -> Iterator[int]:
-    """The end of a pipe whose other end is written to a log."""
+    """Yield the end of a pipe whose other end is written to a log."""
     log = ChildLog(path, max_bytes)
     end = os.dup(log.write_end)
     log.start()
@@ -44,14 +44,14 @@ def numbered(first: int, last: int) -> bytes:
     return b"".join(b"line %07d\n" % number for number in range(first, last))
 
 
-def test_a_log_within_its_bound_is_what_was_printed(tmp_path: Path) -> None:
+def test_a_log_below_its_limit_is_the_whole_output(tmp_path: Path) -> None:
     path = tmp_path / "output.log"
     with logging(path) as end:
         write(end, numbered(0, 1000) + b"cut")
     assert path.read_bytes() == numbered(0, 1000) + b"cut"
 
 
-def test_without_a_bound_everything_stays(tmp_path: Path) -> None:
+def test_without_a_limit_everything_is_kept(tmp_path: Path) -> None:
     path = tmp_path / "output.log"
     with logging(path, None) as end:
         write(end, numbered(0, 100_000))
@@ -59,22 +59,22 @@ def test_without_a_bound_everything_stays(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("lines", [6_000, 100_000])
-def test_head_and_tail_stay_and_what_is_missing_is_counted(tmp_path: Path, lines: int) -> None:
+def test_head_and_tail_are_kept_and_the_gap_is_counted(tmp_path: Path, lines: int) -> None:
     path = tmp_path / "output.log"
     with logging(path) as end:
         write(end, numbered(0, lines))
     text = path.read_text()
     assert len(text) <= BOUND
-    (told,) = LEFT_OUT.finditer(text)
-    head, tail = text[: told.start()], text[told.end() + 1 :]
+    (gap,) = LEFT_OUT.finditer(text)
+    head, tail = text[: gap.start()], text[gap.end() + 1 :]
     assert head.startswith("line 0000000\n")
     assert tail.endswith(f"line {lines - 1:07d}\n")
     assert min(len(head), len(tail)) > BOUND // 4 - 20
     assert all(re.fullmatch(r"line \d{7}", line) for line in (head + tail).splitlines())
-    assert len(head) + int(told[1].replace(",", "")) + len(tail) == len(numbered(0, lines))
+    assert len(head) + int(gap[1].replace(",", "")) + len(tail) == len(numbered(0, lines))
 
 
-def test_a_line_without_an_end_is_bounded_too(tmp_path: Path) -> None:
+def test_an_endless_line_is_limited_too(tmp_path: Path) -> None:
     path = tmp_path / "output.log"
     with logging(path) as end:
         write(end, b"x" * 10 * BOUND)
@@ -82,18 +82,18 @@ def test_a_line_without_an_end_is_bounded_too(tmp_path: Path) -> None:
     assert LEFT_OUT.search(path.read_text())
 
 
-def test_what_escaped_holds_no_log_open_and_is_ended(tmp_path: Path) -> None:
+def test_an_escaped_process_does_not_hold_the_log_open(tmp_path: Path) -> None:
     path = tmp_path / "output.log"
     log = ChildLog(path, BOUND)
     code = "while True: print('again')"
-    with subprocess.Popen([sys.executable, "-c", code], stdout=log.write_end) as escaped:
+    with subprocess.Popen([sys.executable, "-c", code], stdout=log.write_end) as process:
         log.start()
         log.close()
-        assert escaped.wait(30) != 0
+        assert process.wait(30) != 0
     assert path.stat().st_size <= BOUND
 
 
-def test_a_log_that_cannot_be_written_stops_nobody_and_keeps_the_last_words(
+def test_a_log_that_cannot_be_written_stops_no_process_and_keeps_the_tail(
     tmp_path: Path,
 ) -> None:
     log = ChildLog(tmp_path / "missing" / "output.log", BOUND)
@@ -106,16 +106,14 @@ def test_a_log_that_cannot_be_written_stops_nobody_and_keeps_the_last_words(
     assert log.tail == numbered(0, 100_000)[-TAIL_BYTES:]
 
 
-def test_a_gap_on_a_disk_that_was_full_is_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_gap_from_a_full_disk_is_marked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "output.log"
-    honest = os.pwrite
+    honest_pwrite = os.pwrite
 
     def full(file: int, data: bytes, offset: int) -> int:
         if data.endswith(b"lost\n"):
             raise OSError(28, "No space left on device")
-        return honest(file, data, offset)
+        return honest_pwrite(file, data, offset)
 
     monkeypatch.setattr(os, "pwrite", full)
     log = ChildLog(path, BOUND)
@@ -123,12 +121,13 @@ def test_a_gap_on_a_disk_that_was_full_is_told(
         write(log.write_end, piece)
         log._copy()
     log.close()
-    told = "\n[... 10 bytes could not be written: No space left on device ...]\n"
-    assert path.read_text() == f"before\n{told}after\n"
+    before, gap, after = filter(None, path.read_text().splitlines())
+    assert (before, after) == ("before", "after")
+    assert "10 bytes" in gap
     assert log.error == "No space left on device"
 
 
-def test_whoever_follows_a_log_goes_on_where_a_part_was_left_out(tmp_path: Path) -> None:
+def test_following_a_log_continues_after_a_gap(tmp_path: Path) -> None:
     path = tmp_path / "output.log"
     path.write_text("head\nmiddle\n")
     added, offset = read_added(path, 5)

@@ -1,4 +1,4 @@
-"""What a job runs on its node: each point of its slot once, and the truth where it could not."""
+"""A job runs each point of its slot once, and records the truth about those that could not run."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from jobs.record import Record, read_record
+from jobs.runner.attempt import NO_RECORD
 from jobs.runner.postmortem import oom_kills
 from jobs.runner.slot import JOB_UPTIME, time_left_s
 from jobs.schedulers.slurm.node_archive import pack_entry
@@ -24,29 +26,33 @@ RUN = "import sys; from jobs.runner.slot import run_slot; print(run_slot(sys.arg
 
 
 class Slot:
-    """A slot as it lies before its job starts, run without SLURM by a bare interpreter."""
+    """A slot as submitted, run without SLURM by a bare interpreter."""
 
-    def __init__(self, sweep: Path, acts: list[int], **changes: object) -> None:
+    def __init__(self, sweep: Path) -> None:
         self.sweep = sweep
-        (sweep / "points").mkdir()
-        self.points = [f"p-{index}" for index in range(len(acts))]
-        for point_id, act in zip(self.points, acts, strict=True):
+        self.file = sweep / "submission.json"
+        self.archive = pack_entry(sweep)
+
+    def submit(self, *acts: int, **fields: object) -> Slot:
+        """Write a submission with one point for each act; `fields` replaces its fields."""
+        (self.sweep / "points").mkdir()
+        points = [f"p-{index}" for index in range(len(acts))]
+        for point_id, act in zip(points, acts, strict=True):
             config = {"shape": {"seed": act}}
             given = {"point_id": point_id, "sweep_id": "s", "command": "c", "point": config}
-            (sweep / "points" / f"{point_id}.json").write_text(json.dumps(given))
-        asked = {
-            "sweep": str(sweep),
-            "python": str(install_stand_in(sweep)),
+            (self.sweep / "points" / f"{point_id}.json").write_text(json.dumps(given))
+        submission = {
+            "sweep": str(self.sweep),
+            "python": str(install_stand_in(self.sweep)),
             "root": "/nowhere",
-            "tasks": {"0": ["never"], "3": self.points},
+            "tasks": {"0": ["never"], "3": points},
             "time_min": 60,
             "warning_s": 60,
             "point_time_limit_s": None,
             "max_log_mib": None,
         }
-        self.file = sweep / "submission.json"
-        self.file.write_text(json.dumps(asked | changes))
-        self.archive = pack_entry(sweep)
+        self.file.write_text(json.dumps(submission | fields))
+        return self
 
     def start(self, program: str = RUN, **variables: str) -> subprocess.Popen[str]:
         env = {"PATH": os.environ["PATH"], "PYTHONPATH": str(self.archive)}
@@ -57,17 +63,30 @@ class Slot:
             text=True, cwd="/",
         )  # fmt: skip
 
-    def run(self, **variables: str) -> str:
-        with self.start(**variables) as process:
-            out, _ = process.communicate(timeout=50)
-        return out
+    def run(self, program: str = RUN, **variables: str) -> tuple[int, str]:
+        """Run to the end; return exit code and output."""
+        with self.start(program, **variables) as process:
+            output, _ = process.communicate(timeout=50)
+        assert "Traceback" not in output
+        return process.returncode, output
 
-    def records(self) -> list[dict[str, Any]]:
-        paths = sorted((self.sweep / "14").glob("p-*/attempt-*/record.json"))
-        return [json.loads(path.read_text()) for path in paths]
+    def run_and_signal(self, number: signal.Signals) -> int:
+        """Send a signal once the first point has started; return the exit code."""
+        with self.start() as process:
+            wait(lambda: bool(list(self.sweep.glob("14/p-0/attempt-1/started.json"))))
+            process.send_signal(number)
+            return process.wait(30)
 
-    def ends(self) -> list[tuple[str, str | None]]:
-        return [(record["outcome"], record.get("cause")) for record in self.records()]
+    def records(self) -> list[Record]:
+        return [read_record(path) for path in sorted(self.sweep.glob("14/p-*/*/record.json"))]
+
+    def outcomes(self) -> list[str]:
+        return [f"{record.outcome} {record.cause or ''}".strip() for record in self.records()]
+
+
+@pytest.fixture
+def slot(tmp_path: Path) -> Slot:
+    return Slot(tmp_path)
 
 
 def wait(ready: Callable[[], bool]) -> None:
@@ -77,102 +96,96 @@ def wait(ready: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
-def test_every_point_runs_once_under_its_array_job(tmp_path: Path) -> None:
-    slot = Slot(tmp_path, [node.PASS, node.RAISES, node.FAIL])
-    slot.run()
-    assert slot.ends() == [("PASSED", None), ("ERROR", "exception"), ("FAILED", None)]
-    assert {record["identity"]["job_id"] for record in slot.records()} == {"14_3"}
-    assert {record["identity"]["raw_job_id"] for record in slot.records()} == {"17"}
+def write_record(folder: Path, **fields: Any) -> None:  # noqa: ANN401 - JSON
+    folder.mkdir(parents=True)
+    content = {"outcome": "FAILED", "cause": None, "identity": {"point_id": "p"}, "config": {}}
+    (folder / "record.json").write_text(json.dumps(content | fields))
 
 
-def test_a_point_whose_record_cannot_be_written_costs_that_point_alone(tmp_path: Path) -> None:
-    slot = Slot(tmp_path, [node.PASS, node.PASS])
-    (tmp_path / "14").mkdir()
-    (tmp_path / "14" / "p-0").write_text("a file where a folder belongs")
-    with slot.start() as process:
-        out, _ = process.communicate(timeout=50)
-    assert process.returncode == os.EX_IOERR
-    assert "ERROR lost no record of p-0 could be written: [Errno 17] File exists" in out
-    assert "Traceback" not in out
-    assert slot.ends() == [("PASSED", None)]
+def test_every_point_runs_once_under_its_array_job(slot: Slot) -> None:
+    slot.submit(node.PASS, node.RAISES, node.FAIL).run()
+    assert slot.outcomes() == ["PASSED", "ERROR exception", "FAILED"]
+    identities = [record.identity for record in slot.records()]
+    assert {(one.job_id, one.raw_job_id) for one in identities} == {("14_3", "17")}
 
 
-def test_a_second_run_leaves_what_is_finished(tmp_path: Path) -> None:
-    slot = Slot(tmp_path, [node.PASS, node.PASS])
-    half = tmp_path / "14" / "p-0" / "attempt-1"
-    half.mkdir(parents=True)
-    (half / "started.json").write_text("{}")
-    done = tmp_path / "14" / "p-1" / "attempt-1"
-    done.mkdir(parents=True)
-    (done / "record.json").write_text('{"outcome": "FAILED", "cause": null, "identity": {}}')
+def test_a_record_that_cannot_be_written_costs_its_point_alone(slot: Slot) -> None:
+    slot.submit(node.PASS, node.PASS)
+    (slot.sweep / "14").mkdir()
+    (slot.sweep / "14" / "p-0").write_text("a file instead of a folder")
+    code, output = slot.run()
+    assert code == os.EX_IOERR
+    assert set(NO_RECORD.findall(output)) == {"p-0"}
+    assert slot.outcomes() == ["PASSED"]
+
+
+def test_a_requeued_job_keeps_finished_points_and_repeats_the_others(slot: Slot) -> None:
+    slot.submit(node.PASS, node.PASS, node.PASS)
+    killed = slot.sweep / "14" / "p-0" / "attempt-1"
+    killed.mkdir(parents=True)
+    (killed / "started.json").write_text("{}")
+    write_record(slot.sweep / "14" / "p-1" / "attempt-1")
+    write_record(slot.sweep / "14" / "p-2" / "attempt-1", outcome="ERROR", cause="storage")
     slot.run(SLURM_RESTART_COUNT="1")
-    attempts = sorted(path.name for path in tmp_path.glob("14/p-*/attempt-*"))
-    assert attempts == ["attempt-1", "attempt-1", "attempt-2"]
-    assert (tmp_path / "14" / "p-0" / "attempt-2" / "record.json").is_file()
+    assert slot.outcomes() == ["PASSED", "FAILED", "ERROR storage", "PASSED"]
+    attempts = [path.name for path in sorted(slot.sweep.glob("14/p-*/attempt-*"))]
+    assert attempts == ["attempt-1", "attempt-2", "attempt-1", "attempt-1", "attempt-2"]
 
 
-def test_the_job_that_is_told_to_end_leaves_the_verdict_to_the_scheduler(tmp_path: Path) -> None:
-    slot = Slot(tmp_path, [node.HANGS, node.PASS])
-    with slot.start() as process:
-        wait(lambda: bool(list(tmp_path.glob("14/p-0/attempt-1/started.json"))))
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(30) == 128 + signal.SIGTERM
+def test_a_job_that_is_asked_to_end_leaves_the_cause_to_the_scheduler(slot: Slot) -> None:
+    slot.submit(node.HANGS, node.PASS)
+    assert slot.run_and_signal(signal.SIGTERM) == 128 + signal.SIGTERM
     assert slot.records() == []
 
 
-def test_a_signal_between_fork_and_exec_is_not_lost(tmp_path: Path) -> None:
-    slot = Slot(tmp_path, [node.HANGS, node.PASS])
-    told = "import os, signal; os.register_at_fork(before=lambda: os.kill(os.getpid(), 15)); "
-    with slot.start(told + RUN) as process:
-        out, _ = process.communicate(timeout=50)
-    assert process.returncode == 128 + signal.SIGTERM, out
-    assert "Traceback" not in out
+def test_a_signal_between_fork_and_exec_is_not_lost(slot: Slot) -> None:
+    slot.submit(node.HANGS, node.PASS)
+    kill = "import os, signal; os.register_at_fork(before=lambda: os.kill(os.getpid(), 15)); "
+    code, output = slot.run(kill + RUN)
+    assert code == 128 + signal.SIGTERM, output
     assert slot.records() == []
 
 
-def test_a_moved_time_limit_is_a_timeout_with_a_record_for_every_point(tmp_path: Path) -> None:
-    slot = Slot(tmp_path, [node.HANGS, node.PASS])
-    with slot.start() as process:
-        wait(lambda: bool(list(tmp_path.glob("14/p-0/attempt-1/started.json"))))
-        process.send_signal(signal.SIGUSR2)
-        assert process.wait(30) == 0
-    assert slot.ends() == [("ERROR", "timeout"), ("ERROR", "timeout")]
-    reasons = [record["reason"] for record in slot.records()]
-    assert "the scheduler warned" in reasons[0]
-    assert reasons[1].startswith("not started")
+def test_a_moved_time_limit_is_a_timeout_with_a_record_for_every_point(slot: Slot) -> None:
+    slot.submit(node.HANGS, node.PASS)
+    assert slot.run_and_signal(signal.SIGUSR2) == 0
+    assert slot.outcomes() == ["ERROR timeout", "ERROR timeout"]
+    warned, not_started = (record.reason for record in slot.records())
+    assert warned != not_started
 
 
-def test_an_early_warning_on_a_short_job_is_no_end(tmp_path: Path) -> None:
-    slot = Slot(tmp_path, [node.SLOW_PASS], time_min=1, warning_s=10)
-    with slot.start() as process:
-        wait(lambda: bool(list(tmp_path.glob("14/p-0/attempt-1/started.json"))))
-        process.send_signal(signal.SIGUSR2)
-        assert process.wait(30) == 0
-    assert slot.ends() == [("PASSED", None)]
+def test_an_early_warning_does_not_end_a_short_job(slot: Slot) -> None:
+    slot.submit(node.SLOW_PASS, time_min=1, warning_s=10)
+    assert slot.run_and_signal(signal.SIGUSR2) == 0
+    assert slot.outcomes() == ["PASSED"]
 
 
-def test_the_point_is_ended_before_its_job_is(tmp_path: Path) -> None:
-    slot = Slot(tmp_path, [node.HANGS])
-    slot.run(SLURM_JOB_START_TIME="1000", SLURM_JOB_END_TIME="1003")
-    assert slot.ends() == [("ERROR", "timeout")]
-    assert "time limit of 60 min came near" in slot.records()[0]["reason"]
+def test_a_point_ends_before_its_job_does(slot: Slot) -> None:
+    slot.submit(node.HANGS).run(SLURM_JOB_START_TIME="1000", SLURM_JOB_END_TIME="1003")
+    assert slot.outcomes() == ["ERROR timeout"]
+    assert "60 min" in slot.records()[0].reason
 
 
-def test_a_job_s_time_is_told_by_no_clock_that_may_differ(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("variables", "left_s"),
+    [
+        ({}, 3600),
+        ({"START": "9" * 5000, "END": "9" * 5000}, 3600),
+        ({"END": "1200"}, 3600),  # alone, it comes from a clock that may be wrong
+        ({"START": "1000", "END": "1200"}, 200),
+        ({"START": "1000", "END": "1200", JOB_UPTIME: "4950.5"}, 150.5),
+        ({"START": "1000", "END": "1200", JOB_UPTIME: "6000"}, 200),
+    ],
+    ids=lambda value: str(value)[:30],
+)
+def test_only_timestamps_of_one_clock_are_subtracted(
+    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], left_s: float
+) -> None:
     monkeypatch.setattr(time, "clock_gettime", lambda clock: 5000.0)
     monkeypatch.setattr(time, "time", lambda: 0.0)
-    assert time_left_s(60) == 3600
-    assert (
-        time_left_s(60, {f"SLURM_JOB_{one}_TIME": "9" * 5000 for one in ("START", "END")}) == 3600
-    )
-    monkeypatch.setenv("SLURM_JOB_END_TIME", "1200")
-    assert time_left_s(60) == 3600, "the end alone tells nothing to a clock that may be wrong"
-    monkeypatch.setenv("SLURM_JOB_START_TIME", "1000")
-    assert time_left_s(60) == 200
-    monkeypatch.setenv(JOB_UPTIME, "4950.5")
-    assert time_left_s(60) == 150.5
-    monkeypatch.setenv(JOB_UPTIME, "6000")
-    assert time_left_s(60) == 200
+    names = {"START": "SLURM_JOB_START_TIME", "END": "SLURM_JOB_END_TIME"}
+    env = {names.get(name, name): value for name, value in variables.items()}
+    assert time_left_s(60, env) == left_s
 
 
 def test_memory_kills_are_counted_in_either_cgroup_version(tmp_path: Path) -> None:
