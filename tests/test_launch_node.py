@@ -1,4 +1,4 @@
-"""The real node behind launch.py: records of a multirun, and a process killed at any moment."""
+"""Points run by the real node: records of a multirun, and a process killed at any moment."""
 
 from __future__ import annotations
 
@@ -26,9 +26,8 @@ def test_a_multirun_leaves_a_record_each_and_one_table(launcher: Launcher) -> No
     assert [
         (record.config["shape"]["seq_len"], record.config["recipe"]["name"]) for record in records
     ] == [(128, "bf16"), (128, "mxfp8"), (256, "bf16"), (256, "mxfp8")]
-    assert result.out.count("Points ") == 1
-    table = result.out.partition("Points ")[2].partition("Records:")[0]
-    assert sum(record.identity.point_id in table for record in records) == 4
+    rows = [line.split()[0] for line in result.out.splitlines() if line.lstrip()[:2] == "p-"]
+    assert rows == [record.identity.point_id for record in records]
     assert list(launcher.cwd.iterdir()) == []
 
 
@@ -39,13 +38,10 @@ def test_a_run_claims_no_speed_of_an_emulated_arm(launcher: Launcher) -> None:
     (record,) = launcher.records()
     check_schema(record)
     assert result.code == 0, record.reason
-    for line in (
-        "[PERF] b=1 s=128: (emulated: checks this code, not hardware)",
-        "  Fprop speedup: none claimed (emulated: checks this code, not hardware)",
-        "PASSED  within tolerance calibrated; emulated: checks this code, not hardware",
-    ):
-        assert line in result.out.splitlines()
-    for title in ("Availability", "Accuracy: relative L2", "Time (median"):
+    for start in ("[PERF] b=1 s=128:", "  Fprop speedup:", "PASSED"):
+        (line,) = (line for line in result.out.splitlines() if line.startswith(start))
+        assert "emulated" in line
+    for title in ("Availability", "Accuracy", "Time"):
         assert title in result.out
 
 
@@ -61,7 +57,7 @@ def test_a_point_killed_at_any_moment_is_an_error_and_leaves_no_half_file(
     for record in records:
         check_schema(record)
         assert (record.outcome, record.cause) == (Outcome.ERROR, Cause.crashed), record.reason
-        assert record.reason.startswith("the process was ended by SIGKILL")
+        assert "SIGKILL" in record.reason
         assert record.evidence[0].lines[-1] == "about to be killed"
     for attempt in launcher.ledger().root.glob("local-*/*/attempt-1"):
         record = read_record(attempt / "record.json")

@@ -1,4 +1,4 @@
-"""Points run here, one after another; each leaves a record, and none hides another."""
+"""Points run on this machine, one after another; each leaves a record, none hides another."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from typing import Any
 import jsonschema
 import pytest
 
-from jobs.record import Cause, Outcome, Record, to_json
+from jobs.errors import FileError
+from jobs.record import Cause, Outcome, Record, State, to_json
 from jobs.sweeps.ledger import sweeps
 from tests.fake_node import install
 from tests.launcher import Launcher
@@ -25,12 +26,18 @@ SCHEMA: dict[str, Any] = json.loads((ROOT / "docs" / "record.schema.json").read_
 
 
 def check_schema(record: Record) -> None:
-    """A record is what docs/record.schema.json says."""
+    """Validate a record against docs/record.schema.json."""
     jsonschema.validate(json.loads(to_json(record)), SCHEMA)
 
 
+def states(text: str) -> list[str]:
+    """The states in the rows of a table of points, in their order."""
+    rows = (line.split() for line in text.splitlines() if line.lstrip().startswith("p-"))
+    return [next(word for word in row if word in State.__members__) for row in rows]
+
+
 def interruptible() -> None:
-    """Gives SIGINT its default again, which a worker of pytest-xdist ignores and would pass on."""
+    """Restore the default of SIGINT, which a worker of pytest-xdist ignores and passes on."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
@@ -43,11 +50,10 @@ def test_a_run_shows_its_record_and_where_it_lies(launcher: Launcher, tmp_path: 
     assert record.command is not None
     assert record.command.startswith("python launch.py cluster.python=")
     ledger = launcher.ledger()
-    lines = result.out.splitlines()
-    assert lines[0] == "[1/1] gpu=cpu shape=tiny recipe=mxfp8"
-    assert "PASSED  told to be PASSED" in lines
-    where = lines.index(f"Records: {ledger.root}")
-    assert lines[where + 1].startswith(f"Next: python launch.py collect {ledger.sweep_id}")
+    assert "gpu=cpu shape=tiny recipe=mxfp8" in result.out.splitlines()[0]
+    assert record.reason in result.out
+    assert str(ledger.root) in result.out
+    assert f"python launch.py collect {ledger.sweep_id}" in result.out
     assert list(launcher.cwd.iterdir()) == []
 
 
@@ -71,36 +77,27 @@ def test_the_exit_code_tells_the_outcomes(
 
 
 @pytest.mark.parametrize(
-    ("words", "reason"),
+    ("words", "key"),
     [
-        (
-            "recipe=fp8_current",
-            "recipe must be bf16 or mxfp8 with backend=emulated, got fp8_curre",
-        ),
-        (
-            "backend=te",
-            "gpu must be a CUDA GPU with backend=te, got cpu; set gpu=gb300, for exampl",
-        ),
-        (
-            "shape.seq_len=100",
-            "shape.seq_len must be a multiple of 128 for MXFP8 attention, got 100",
-        ),
+        ("recipe=fp8_current", "fp8_current"),
+        ("backend=te", "backend=te"),
+        ("shape.seq_len=100", "shape.seq_len"),
     ],
 )
-def test_what_cannot_run_here_is_unsupported_with_its_reason_and_not_started(
-    launcher: Launcher, words: str, reason: str
+def test_an_unsupported_point_has_a_reason_and_is_not_started(
+    launcher: Launcher, words: str, key: str
 ) -> None:
     result = launcher(words, "cluster.python=/nope")
     assert (result.code, result.err) == (3, "")
     (record,) = launcher.records()
     check_schema(record)
     assert record.outcome is Outcome.UNSUPPORTED
-    assert record.reason.startswith(reason)
-    assert reason in result.out
+    assert key in record.reason
+    assert record.reason in result.out
     assert launcher.ledger().jobs() == []
 
 
-def test_unsupported_may_be_allowed(launcher: Launcher) -> None:
+def test_an_unsupported_point_can_be_allowed(launcher: Launcher) -> None:
     assert launcher("recipe=fp8_current", "allow_unsupported=true").code == 0
 
 
@@ -135,20 +132,17 @@ def test_no_failure_hides_another_point(launcher: Launcher, tmp_path: Path) -> N
     }
     for number, length in enumerate([*ends, 100], 1):
         assert f"[{number}/7] shape.seq_len={length}\n" in result.out
-    table = result.out.partition("Points")[2].partition("Records:")[0]
-    outcomes = [line.split()[2] for line in table.splitlines() if line.strip().startswith("p-")]
-    assert outcomes == ["ERROR"] * 5 + ["PASSED", "UNSUPPORTED"]
-    assert result.out.count("Points") == 1
+    assert states(result.out) == ["ERROR"] * 5 + ["PASSED", "UNSUPPORTED"]
 
 
-def test_a_killed_process_is_an_error_with_its_signal_and_last_words(
+def test_a_killed_process_is_an_error_with_its_signal_and_last_output(
     launcher: Launcher, tmp_path: Path
 ) -> None:
     assert launcher(f"cluster.python={install(tmp_path, {128: 'kill'})}").code == 1
     (record,) = launcher.records()
     check_schema(record)
     assert (record.outcome, record.cause) == (Outcome.ERROR, Cause.crashed)
-    assert record.reason.startswith("the process was ended by SIGKILL (at most ")
+    assert "SIGKILL" in record.reason
     assert record.evidence[0].file == "output.log"
     assert record.evidence[0].lines == [f"this is the node of {record.identity.point_id}"]
     assert record.config["shape"]["name"] == "tiny"
@@ -160,18 +154,17 @@ def test_a_point_ends_at_its_time_limit(launcher: Launcher, tmp_path: Path) -> N
     (record,) = launcher.records()
     check_schema(record)
     assert (record.outcome, record.cause) == (Outcome.ERROR, Cause.timeout)
-    assert record.reason.startswith("still running after its limit of 1 s")
 
 
-def test_an_interpreter_that_is_not_there_is_told(launcher: Launcher) -> None:
+def test_a_missing_interpreter_is_a_failed_launch(launcher: Launcher) -> None:
     assert launcher("cluster.python=/nope/python").code == 1
     (record,) = launcher.records()
     check_schema(record)
     assert record.cause is Cause.launch_failed
-    assert "/nope/python: No such file or directory" in record.reason
+    assert "/nope/python" in record.reason
 
 
-def test_what_a_point_left_running_ends_with_it(launcher: Launcher, tmp_path: Path) -> None:
+def test_a_process_left_by_a_point_ends_with_it(launcher: Launcher, tmp_path: Path) -> None:
     assert launcher(f"cluster.python={install(tmp_path, {128: 'orphan'})}").code == 0
     (file,) = launcher.runs_dir.glob("*/*/*/attempt-1/orphan")
     assert gone(int(file.read_text()))
@@ -204,8 +197,7 @@ def test_ctrl_c_ends_with_130_and_a_cancelled_record(tmp_path: Path) -> None:
     check_schema(record)
     assert (record.outcome, record.cause) == (Outcome.ERROR, Cause.cancelled)
     assert f"Records: {ledger.root}" in out
-    resume = f"python launch.py resume {ledger.sweep_id} runs_dir={runs_dir}"
-    assert f"1 point was not started; to go on: {resume}" in out.splitlines()
+    assert f"python launch.py resume {ledger.sweep_id} runs_dir={runs_dir}" in out
 
 
 # Comes between the fork and the exec of a point's process, or twice.
@@ -238,8 +230,7 @@ def test_a_signal_at_any_moment_leaves_a_record_and_no_process(
     check_schema(record)
     assert (record.outcome, record.cause) == (Outcome.ERROR, Cause.cancelled)
     name = signal.Signals(numbers[0]).name
-    told = "interrupted from the keyboard" if name == "SIGINT" else f"told to end ({name})"
-    assert record.reason.startswith(told)
+    assert ("keyboard" if name == "SIGINT" else name) in record.reason
 
 
 def test_places_are_keys(launcher: Launcher, tmp_path: Path) -> None:
@@ -254,7 +245,7 @@ def test_places_are_keys(launcher: Launcher, tmp_path: Path) -> None:
 
 
 def test_a_collection_of_nothing_is_no_pass(launcher: Launcher) -> None:
-    assert "must hold a sweep" in launcher("collect", "./").refusal()
+    assert isinstance(launcher.error("collect", "./"), FileError)
 
 
 def test_the_next_command_finds_what_this_one_left(
@@ -263,12 +254,13 @@ def test_the_next_command_finds_what_this_one_left(
     monkeypatch.setenv("PATH", str(launcher.home))  # no sbatch
     result = launcher(f"cluster.python={install(tmp_path)}")
     last = result.out.splitlines()[-1]
-    collect = f"Next: python launch.py collect {launcher.ledger().sweep_id}"
-    assert last.startswith(f"{collect} runs_dir={launcher.runs_dir}")
-    assert launcher(*last.split()[3:]).code == 0
+    words = last[last.index("python launch.py") :].split()[2:]
+    assert words[:2] == ["collect", launcher.ledger().sweep_id]
+    assert f"runs_dir={launcher.runs_dir}" in words
+    assert launcher(*words).code == 0
 
 
-def test_where_sbatch_is_the_last_line_names_the_command_that_uses_it(
+def test_with_sbatch_in_the_path_the_last_line_is_the_command_that_uses_it(
     launcher: Launcher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sbatch = tmp_path / "bin" / "sbatch"
@@ -305,7 +297,7 @@ def test_a_term_signal_is_recorded_as_cancelled(launcher: Launcher, tmp_path: Pa
     command = [sys.executable, str(ROOT / "launch.py"), *words]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        assert process.stdout.readline().startswith("[1/1]")
+        process.stdout.readline()
         deadline = time.monotonic() + 30
         while not list(launcher.runs_dir.rglob("hanging")):
             assert time.monotonic() < deadline
@@ -316,7 +308,7 @@ def test_a_term_signal_is_recorded_as_cancelled(launcher: Launcher, tmp_path: Pa
     assert record.cause is Cause.cancelled
 
 
-def test_a_killed_run_is_told_to_be_dead_and_can_be_resumed(
+def test_a_killed_run_is_reported_as_dead_and_can_be_resumed(
     launcher: Launcher, tmp_path: Path
 ) -> None:
     python = f"cluster.python={install(tmp_path, {128: 'hang'})}"
@@ -326,14 +318,14 @@ def test_a_killed_run_is_told_to_be_dead_and_can_be_resumed(
         if list(launcher.runs_dir.glob("*/*/*/attempt-1/hanging")):
             break
         time.sleep(0.05)
-    assert "2 points: 1 PENDING, 1 RUNNING" in launcher("status").out
+    assert sorted(states(launcher("status").out)) == ["PENDING", "RUNNING"]
     process.kill()
     process.wait()
     assert launcher("status", "watch=true").code == 0  # ends: nothing is under way any more
     shown = launcher("status").out
-    assert "2 points: 1 ERROR, 1 PLANNED" in shown
-    assert f"python launch.py resume {launcher.ledger().sweep_id} runs it" in shown
-    assert "Nothing to cancel" in launcher("cancel", "latest").out
+    assert sorted(states(shown)) == ["ERROR", "PLANNED"]
+    assert f"python launch.py resume {launcher.ledger().sweep_id}" in shown
+    assert launcher("cancel", "latest").code == 0, "nothing is left to cancel"
     install(tmp_path)  # the same program, which now lets every point pass
     assert launcher("resume").code == 0
-    assert "2 points: 2 PASSED" in launcher("status").out
+    assert states(launcher("status").out) == ["PASSED", "PASSED"]
