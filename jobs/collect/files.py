@@ -39,10 +39,10 @@ class SweepCopy:
                 self._copy(sweep.folder / name, folder / "sweeps" / sweep.sweep_id / name)
         complete = len(point_ids) == len(sweep.planned)
         tasks = {task for point_id in point_ids for task in sweep.tasks.get(point_id, [])}
-        wanted = {job for point_id in point_ids for job in sweep.jobs_of(point_id)}
+        chosen = {job for point_id in point_ids for job in sweep.jobs_of(point_id)}
         logged = {task.job_id for task in tasks if str(task) in sweep.shell_logs}
         for job in sorted({*sweep.job_folders, *logged}):
-            if not complete and job not in wanted:
+            if not complete and job not in chosen:
                 continue
             # Two sweeps of different clusters may have jobs of one number.
             name = job if job not in jobs else f"{job}.{sweep.sweep_id}"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from jobs.collect.files import LEDGER_FILES, SweepCopy
@@ -37,7 +37,7 @@ _LONGEST_NAME = 80
 
 @private_files()
 def collect(
-    words: list[str],
+    ids: list[str],
     runs_dir: Path,
     results_dir: Path,
     *,
@@ -49,24 +49,24 @@ def collect(
     it accepts folders of sweeps, the folder of a collection, which is rebuilt from its own files,
     and a file of records.
     """
-    file = _records_file(words)
+    file = _records_file(ids)
     if file is not None:
         collection = gather_records(file, results_dir)
     else:
-        selections = select(words, runs_dir)
+        selections = select(ids, runs_dir)
         collection = _stored(selections) or _gather(selections, results_dir, schedulers)
     write_tables(collection)
     return collection
 
 
 def read_points(
-    words: list[str], runs_dir: Path, schedulers: Sequence[Scheduler] = ()
+    ids: list[str], runs_dir: Path, schedulers: Sequence[Scheduler] = ()
 ) -> Collection:
     """Return what `collect` would gather, without copying or writing anything."""
-    file = _records_file(words)
+    file = _records_file(ids)
     if file is not None:
         return load_records(file)
-    selections = select(words, runs_dir)
+    selections = select(ids, runs_dir)
     return _stored(selections) or _gather(selections, None, schedulers)
 
 
@@ -86,10 +86,10 @@ def write_tables(collection: Collection) -> None:
     write_if_changed(folder / "review.md", review_text(collection))
 
 
-def _records_file(words: list[str]) -> Path | None:
-    files = [word for word in words if is_records_file(word)]
-    if files and len(words) > 1:
-        raise WrongIds("collect", "a file of records only without other ids", words)
+def _records_file(ids: list[str]) -> Path | None:
+    files = [word for word in ids if is_records_file(word)]
+    if files and len(ids) > 1:
+        raise WrongIds("collect", "a file of records only without other ids", ids)
     return Path(files[0]).expanduser() if files else None
 
 
@@ -103,8 +103,8 @@ def _gather(
     selections: list[Selection], results_dir: Path | None, schedulers: Sequence[Scheduler]
 ) -> Collection:
     """Return a collection of the selections, with a folder if there is a `results_dir`."""
-    found = survey(selections, schedulers)
-    for sweep in found.sweeps:
+    overview = survey(selections, schedulers)
+    for sweep in overview.sweeps:
         if not sweep.planned and not any((sweep.folder / name).exists() for name in LEDGER_FILES):
             problem = "contains no sweep, no collection and no attempts of points"
             raise LedgerError(sweep.folder, problem)
@@ -116,16 +116,16 @@ def _gather(
     points: list[PointResult] = []
     problems: list[FileProblem] = []
     jobs: dict[str, None] = {}
-    for sweep in found.sweeps:
-        mine = [point for point in found.points if point.sweep is sweep]
+    for sweep in overview.sweeps:
+        histories = [point for point in overview.points if point.sweep is sweep]
+        point_ids = [point.point_id for point in histories]
         if folder is None:
-            points += [point.result() for point in mine]
+            points += [history.result() for history in histories]
         else:
-            copy = SweepCopy(sweep, [point.point_id for point in mine], folder, jobs)
-            logs = JobLogs(copy.places, {})
-            points += [_copied(dataclasses.replace(one, job_logs=logs), folder) for one in mine]
-        prefix = f"{sweep.sweep_id}/" if len(found.sweeps) > 1 else ""
-        others = sweep.planned.keys() - {point.point_id for point in mine}
+            logs = JobLogs(SweepCopy(sweep, point_ids, folder, jobs).places, {})
+            points += [_copied(replace(one, job_logs=logs), folder) for one in histories]
+        prefix = f"{sweep.sweep_id}/" if len(overview.sweeps) > 1 else ""
+        others = sweep.planned.keys() - set(point_ids)
         problems += [
             FileProblem(prefix + problem.file, problem.what)
             for problem in sweep.problems
@@ -133,9 +133,10 @@ def _gather(
         ]
     infos = {
         sweep.sweep_id: sweep.info.model_dump(mode="json") if sweep.info else {}
-        for sweep in found.sweeps
+        for sweep in overview.sweeps
     }
-    return Collection(name, points, folder, infos, problems, list(jobs), list(found.answer.notes))
+    notes = list(overview.answer.notes)
+    return Collection(name, points, folder, infos, problems, list(jobs), notes)
 
 
 def _copied(history: PointHistory, folder: Path) -> PointResult:
@@ -148,7 +149,7 @@ def _copied(history: PointHistory, folder: Path) -> PointResult:
         record_file = str(path.relative_to(folder)) if path.is_file() else None
     quotes = [_relative(quote, folder) for quote in point.evidence]
     names = [str(path.relative_to(folder)) for path in logs]
-    return dataclasses.replace(point, evidence=quotes, record_file=record_file, logs=names)
+    return replace(point, evidence=quotes, record_file=record_file, logs=names)
 
 
 def _relative(quote: Quote, folder: Path) -> Quote:
@@ -159,11 +160,8 @@ def _relative(quote: Quote, folder: Path) -> Quote:
 
 def _name(selections: Sequence[Selection]) -> str:
     """Return the ids as the name of a folder, shortened if necessary."""
-    words = [
-        str(selection.target) if selection.target else selection.folder.resolve().name
-        for selection in selections
-    ]
-    name = re.sub(r"[^A-Za-z0-9_.+-]", "_", "+".join(words)) or "collection"
+    names = [str(one.target or one.folder.resolve().name) for one in selections]
+    name = re.sub(r"[^A-Za-z0-9_.+-]", "_", "+".join(names)) or "collection"
     if len(name) <= _LONGEST_NAME:
         return name
     return f"{name[: _LONGEST_NAME - 9]}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"

@@ -76,26 +76,23 @@ def survey(
         root = selection.folder.resolve()
         sweep = sweeps.setdefault(root, read_sweep(root))
         chosen.setdefault(root, {}).update(dict.fromkeys(selection.points_of(sweep)))
-    before = [point for root in sweeps for point in _histories(sweeps[root], chosen[root])]
-    ids = list(dict.fromkeys(filter(None, (point.query_id for point in before))))
-    answer = query_jobs(ids, list(sweeps.values()), schedulers, clock())
-    points: list[PointHistory] = []
-    for root, sweep in sweeps.items():
-        mine = [one for one in before if one.sweep is sweep]
-        if any(one.may_have_ended(answer) for one in mine):
+    points = {root: _histories(sweep, chosen[root]) for root, sweep in sweeps.items()}
+    ids = dict.fromkeys(point.query_id for some in points.values() for point in some)
+    answer = query_jobs(list(filter(None, ids)), list(sweeps.values()), schedulers, clock())
+    for root, histories in points.items():
+        if any(point.may_have_ended(answer) for point in histories):
             # A job writes its records before it ends, so they are there by now.
-            fresh = read_sweep(root)
-            if fresh.planned.keys() >= sweep.planned.keys():
-                sweeps[root] = fresh
-                mine = _histories(fresh, chosen[root])
-        points += [one.with_answer(answer, clock()) for one in mine]
-    planned = {one.sweep.sweep_id for one in points if one.state is State.PLANNED}
+            sweep = read_sweep(root)
+            if sweep.planned.keys() >= sweeps[root].planned.keys():
+                sweeps[root], points[root] = sweep, _histories(sweep, chosen[root])
+    every = [one.with_answer(answer, clock()) for some in points.values() for one in some]
+    planned = {one.sweep.sweep_id for one in every if one.state is State.PLANNED}
     submitting = tuple(
         sweep.sweep_id
         for root, sweep in sweeps.items()
         if sweep.sweep_id in planned and is_submitting(root)
     )
-    return Survey(tuple(points), tuple(sweeps.values()), submitting, answer)
+    return Survey(tuple(every), tuple(sweeps.values()), submitting, answer)
 
 
 def _histories(sweep: SweepFiles, point_ids: dict[str, None]) -> list[PointHistory]:

@@ -75,14 +75,14 @@ def make_plan(requests: Sequence[PointRequest], source: Source | None = None) ->
 
 def _problems_of_all(requests: Sequence[PointRequest]) -> list[Problem]:
     """Return the problems that no single point has."""
-    found = []
+    every = []
     clusters = sorted({request.config.cluster.name for request in requests})
     if len(clusters) > 1:
-        found.append(Problem("cluster", "be the same for the whole sweep", ", ".join(clusters)))
+        every.append(Problem("cluster", "be the same for the whole sweep", ", ".join(clusters)))
     if os.pathsep in str(CHECKOUT):
         constraint = f"have no {os.pathsep!r} in its path, which would split PYTHONPATH"
-        found.append(Problem("the checkout", constraint, CHECKOUT))
-    return found
+        every.append(Problem("the checkout", constraint, CHECKOUT))
+    return every
 
 
 def _planned(index: int, request: PointRequest, source: Source) -> PlannedPoint:

@@ -130,8 +130,8 @@ class _Reader:
             for attempt in attempts:
                 if attempt.started is not None:
                     moment = attempt.started.started_at
-                    known = first_start.get(attempt.job_folder, moment)
-                    first_start[attempt.job_folder] = min(known, moment)
+                    earliest = first_start.get(attempt.job_folder, moment)
+                    first_start[attempt.job_folder] = min(earliest, moment)
 
             def place(
                 attempt: Attempt, jobs: list[str] = jobs, first_start: dict[str, str] = first_start

@@ -55,13 +55,14 @@ class Selection:
         return any(_covers(target, job, index) for job, index in tasks)
 
 
-def select(words: list[str], runs_dir: Path) -> list[Selection]:
-    """Return one selection for each word, without repetition.
+def select(ids: list[str], runs_dir: Path) -> list[Selection]:
+    """Return one selection for each id, without repetition.
 
     Raises:
         UsageError: A word is not an id, or nothing has this id.
+        LedgerError: A folder is not one sweep.
     """
-    selections = [_resolve(parse_target(word), word, runs_dir) for word in words]
+    selections = [_resolve(parse_target(word), word, runs_dir) for word in ids]
     return list(dict.fromkeys(selections))
 
 
