@@ -14,7 +14,7 @@ from jobs.collect.published import load_published
 from jobs.collect.store import STORE_NAME, load_collection
 from jobs.compare.comparison import compare
 from jobs.compare.page import page
-from jobs.errors import JobError, RecordError, UsageError
+from jobs.errors import JobError, UsageError
 from jobs.node.point_file import read_point_file
 from jobs.record import read_record
 from jobs.report.drawings import Plots
@@ -113,7 +113,7 @@ class _CollectedSweep:
             path.write_bytes(data)
             try:
                 read(path)
-            except (RecordError, UsageError):  # quotes its input; escaped where it is shown
+            except JobError:  # quotes its input; escaped where it is shown
                 return True
             return False
 
@@ -183,7 +183,7 @@ class _CollectedSweep:
             path.write_bytes(data)
             collection = collect([f"{self.gathered}/"], self.runs, self.results)
             self._render(collection)
-        except (RecordError, UsageError):
+        except JobError:
             return True
         finally:
             path.write_bytes(good)
