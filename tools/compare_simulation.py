@@ -212,8 +212,8 @@ def at_best(noise: Noise, change: float = 1.03, threshold: float = 0.02) -> floa
     normal = NormalDist()
     spread = math.sqrt(2) * math.hypot(noise.run, noise.drift / 2)
     least = max(math.log1p(threshold), normal.inv_cdf((1 + CONFIDENCE) / 2) * spread)
-    found = normal.cdf((math.log(change) - least) / spread)
-    return found * (0.75 if noise.nodes else 1.0)
+    share = normal.cdf((math.log(change) - least) / spread)
+    return share * (0.75 if noise.nodes else 1.0)
 
 
 CHANGES: dict[str, dict[str, float]] = {

@@ -74,18 +74,23 @@ def seed_deviations() -> str:
     """Return the deviation of each stored MXFP8 prediction over its seeds."""
     rows = []
     for shape in _stored_shapes():
-        found = load_prediction(shape, MxFp8Recipe())
-        if found is None:
+        prediction = load_prediction(shape, MxFp8Recipe())
+        if prediction is None:
             continue
-        path = {name: row.recipe.deviation for name, row in found.tensors.items()}
-        heads = {name: row.recipe.worst_head_deviation for name, row in found.tensors.items()}
+        path = {name: row.recipe.deviation for name, row in prediction.tensors.items()}
+        heads = {name: row.recipe.worst_head_deviation for name, row in prediction.tensors.items()}
         stages = {
             name: row.recipe.deviation
-            for name, row in found.stages.items()
+            for name, row in prediction.stages.items()
             if row.recipe.rel_l2 > row.bf16.rel_l2 * 2
         }
         rows.append(
-            [shape.name, shape.projection.name, f"{shape.init_std:.4g}", str(len(found.seeds))]
+            [
+                shape.name,
+                shape.projection.name,
+                f"{shape.init_std:.4g}",
+                str(len(prediction.seeds)),
+            ]
             + [_largest(values) for values in (path, heads, stages)]
         )
     head = ["shape", "projection", "init_std", "seeds", "path", "worst head", "stage"]
@@ -149,19 +154,19 @@ def _path_head(projection: Projection) -> Row:
 def _path_rows(shape: Shape) -> Iterator[Row]:
     names = _path_names(shape.projection)
 
-    def cells(pick: Callable[[TensorPrediction], Expected], found: Prediction) -> list[str]:
-        return [_figure(pick(found.tensors[name]).rel_l2) for name in names]
+    def cells(pick: Callable[[TensorPrediction], Expected], prediction: Prediction) -> list[str]:
+        return [_figure(pick(prediction.tensors[name]).rel_l2) for name in names]
 
     bf16 = load_prediction(shape, Bf16Recipe())
     if bf16 is not None:
         yield ["BF16, FP32", *cells(lambda row: row.bf16, bf16)]
     for label, recipe in _RECIPES:
-        found = load_prediction(shape, recipe)
-        if found is None:
+        prediction = load_prediction(shape, recipe)
+        if prediction is None:
             continue
-        yield [f"{label}, FP32", *cells(lambda row: row.recipe, found)]
+        yield [f"{label}, FP32", *cells(lambda row: row.recipe, prediction)]
         if recipe == MxFp8Recipe():
-            yield [f"{label}, BF16", *cells(lambda row: row.recipe_against_bf16, found)]
+            yield [f"{label}, BF16", *cells(lambda row: row.recipe_against_bf16, prediction)]
 
 
 def _stage_names(projection: Projection) -> list[str]:
@@ -186,9 +191,9 @@ def _stage_rows(shape: Shape) -> Iterator[Row]:
     if bf16 is not None:
         yield ["BF16", *cells(lambda row: row.bf16, bf16.stages)]
     for label, recipe in _RECIPES:
-        found = load_prediction(shape, recipe)
-        if found is not None:
-            yield [label, *cells(lambda row: row.recipe, found.stages)]
+        prediction = load_prediction(shape, recipe)
+        if prediction is not None:
+            yield [label, *cells(lambda row: row.recipe, prediction.stages)]
 
 
 def _figure(value: float) -> str:

@@ -1,4 +1,4 @@
-"""One thread and one seed for every test; a GPU and Transformer Engine where they exist."""
+"""One thread and one seed for every test, and skips for missing hardware and libraries."""
 
 from __future__ import annotations
 

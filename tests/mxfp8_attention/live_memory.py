@@ -1,4 +1,4 @@
-"""The most tensor memory that was alive at once, counted from the operators that made it."""
+"""Peak of the tensor memory that is alive at once, counted from the operators that allocate it."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from torch.utils._pytree import tree_leaves
 
 
 class LiveMemory(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves it untyped
-    """Counts storages that operators allocate while it is entered.
+    """Count the storages that operators allocate while this mode is active.
 
     Attributes:
-        peak_bytes: The most bytes that were alive at once; what a single operator allocates and
-            frees inside is not seen.
+        peak_bytes: Largest number of bytes alive at once, without those that a single operator
+            allocates and frees internally.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""How much of each gate a sound arm uses up, over many seeds: why the factors are what they are.
+"""Share of each gate that a correct arm uses, over many seeds: the reason for the factors.
 
 `python -m tests.mxfp8_attention.margins docs/numerics.md` rewrites the table there (minutes).
 """
@@ -41,22 +41,16 @@ GATES: tuple[Gate, ...] = tuple(
 
 
 def uses(shape: Shape, prediction: Prediction, seed: int) -> Iterator[tuple[Gate, str, float]]:
-    """How much of each gate one seed's sound arm uses.
+    """Yield each gate, its tensor, and the share of it that one seed's correct arm uses.
 
-    Args:
-        shape: The layer.
-        prediction: What its errors should be.
-        seed: The arm's.
-
-    Yields:
-        The gate, the tensor, and the larger of error / upper bound and lower bound / error.
+    The share is the larger of error / upper bound and lower bound / error.
     """
     case = make_case(shape, "cpu", seed=seed)
     reference = ReferencePath(case).step()
     path = EmulatedPath(RECIPE, case)
     staged = staged_step(path)
-    found = step_errors({name: staged[name] for name in reference}, reference, shape)
-    yield from _uses(FP32_REFERENCE, found, prediction)
+    errors = step_errors({name: staged[name] for name in reference}, reference, shape)
+    yield from _uses(FP32_REFERENCE, errors, prediction)
     yield from _uses(STAGE_REFERENCE, stage_errors(path, staged), prediction)
 
 
@@ -77,22 +71,22 @@ def _uses(
 def worst(
     shape: Shape, seeds: Iterable[int], predicted_from: int
 ) -> dict[Gate, tuple[float, str]]:
-    """The largest use of each kind of gate over the seeds, with its tensor."""
+    """Return the largest use of each kind of gate over the seeds, with its tensor."""
     prediction = predict(shape, RECIPE, "cpu", predicted_from)
-    found: dict[Gate, tuple[float, str]] = {}
+    largest: dict[Gate, tuple[float, str]] = {}
     for seed in seeds:
         for gate, tensor, use in uses(shape, prediction, seed):
-            found[gate] = max(found.get(gate, (0.0, "")), (use, tensor))
-    return found
+            largest[gate] = max(largest.get(gate, (0.0, "")), (use, tensor))
+    return largest
 
 
 def table() -> str:
-    """The table of docs/numerics.md."""
+    """Return the table of docs/numerics.md."""
     rows = []
     for name, shape in SHAPES.items():
         for predicted_from in (3, 8):
-            found = worst(shape, SEEDS, predicted_from)
-            cells = [f"{found[gate][0]:.2f} ({found[gate][1]})" for gate in GATES]
+            largest = worst(shape, SEEDS, predicted_from)
+            cells = [f"{largest[gate][0]:.2f} ({largest[gate][1]})" for gate in GATES]
             rows.append([name, str(predicted_from), *cells])
     head = ["tiny shape", "seeds predicted from"]
     return markdown([*head, *(f"{reference}, {part}" for reference, part in GATES)], rows)

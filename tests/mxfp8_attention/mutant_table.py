@@ -1,4 +1,4 @@
-"""Judges planted faults by every tolerance, and writes the table of docs/numerics.md.
+"""Apply every tolerance to planted faults, for the table of docs/numerics.md.
 
 `python -m tests.mxfp8_attention.mutant_table docs/numerics.md` rewrites the table there.
 """
@@ -25,10 +25,10 @@ from tests.mxfp8_attention.mutants import MUTANTS, RECIPE, Fault, MutantPath
 from tools.calibrate import shipped_shapes
 from tools.numerics_tables import markdown, rewrite
 
-# The dsv3 shape's two initialisations by what softmax makes of them: even, and nearly one-hot.
+# The two initialisations of dsv3 by their softmax: even, and nearly one-hot.
 INIT_STDS = {"even": 0.0625, "one-hot": 0.18}
 OUTPUT = "out"
-"""What the seed's own test compared."""
+"""The only tensor that the seed's own test compared."""
 
 
 def sound(path: MutantPath) -> None:
@@ -37,14 +37,14 @@ def sound(path: MutantPath) -> None:
 
 @dataclass(frozen=True)
 class Judgement:
-    """What the tolerances say of one path.
+    """Result of the tolerances for one path.
 
     Attributes:
-        path: Tensors that miss `calibrated` over the whole path.
-        stage: Tensors that miss `calibrated` in their own stage.
+        path: Tensors that fail `calibrated` over the whole path.
+        stage: Tensors that fail `calibrated` in their own stage.
         seed: Tensors with an element outside the seed's atol and rtol.
-        moved: The largest distance of a tensor from the sound arm's, in units of the error that
-            the sound arm is expected to have: up to 1 it is no more than rounding.
+        moved: Largest distance of a tensor from the correct arm's, in units of that arm's expected
+            error: up to 1 it is no more than rounding.
         moved_tensor: That tensor.
     """
 
@@ -57,7 +57,7 @@ class Judgement:
 
 @dataclass(frozen=True)
 class Bench:
-    """One initialisation, with all that judging needs."""
+    """Everything that is needed to judge paths of one initialisation."""
 
     case: Case
     reference: dict[str, Tensor]
@@ -68,7 +68,7 @@ class Bench:
 
 @cache
 def bench(init: str) -> Bench:
-    """The tiny shape with one initialisation."""
+    """Return the tiny shape with one initialisation."""
     shape = dataclasses.replace(shipped_shapes()["tiny"], init_std=INIT_STDS[init])
     case = make_case(shape, "cpu")
     return Bench(
@@ -82,34 +82,26 @@ def bench(init: str) -> Bench:
 
 @cache
 def judgement(init: str, plant: Fault = sound) -> Judgement:
-    """Plant a fault and ask both tolerances.
-
-    Args:
-        init: even or one-hot.
-        plant: The fault; `sound` by default.
-
-    Returns:
-        What they say.
-    """
-    on = bench(init)
-    path = MutantPath(on.case)
+    """Apply both tolerances to the path with a planted fault."""
+    setup = bench(init)
+    path = MutantPath(setup.case)
     plant(path)
     staged = staged_step(path)
-    tensors = {name: staged[name] for name in on.reference}
-    shape, seed = on.case.shape, SeedTolerance()
-    against_bf16 = step_errors(tensors, on.bf16, shape, atol=seed.atol, rtol=seed.rtol)
-    say = partial(judge, arm=RECIPE_ARM, prediction=on.prediction)
+    tensors = {name: staged[name] for name in setup.reference}
+    shape, seed = setup.case.shape, SeedTolerance()
+    against_bf16 = step_errors(tensors, setup.bf16, shape, atol=seed.atol, rtol=seed.rtol)
+    apply = partial(judge, arm=RECIPE_ARM, prediction=setup.prediction)
     calibrated = CalibratedTolerance()
-    against_fp32 = step_errors(tensors, on.reference, shape)
+    against_fp32 = step_errors(tensors, setup.reference, shape)
     distances = {
-        name: error.rel_l2 / on.prediction.tensors[name].recipe.rel_l2
-        for name, error in step_errors(tensors, on.sound, shape).items()
+        name: error.rel_l2 / setup.prediction.tensors[name].recipe.rel_l2
+        for name, error in step_errors(tensors, setup.sound, shape).items()
     }
     farthest = max(distances, key=lambda name: distances[name])
     return Judgement(
-        path=_missed(say(calibrated, reference="fp32", errors=against_fp32)),
-        stage=_missed(say(calibrated, reference="stage", errors=stage_errors(path, staged))),
-        seed=_missed(say(seed, reference="bf16", errors=against_bf16)),
+        path=_missed(apply(calibrated, reference="fp32", errors=against_fp32)),
+        stage=_missed(apply(calibrated, reference="stage", errors=stage_errors(path, staged))),
+        seed=_missed(apply(seed, reference="bf16", errors=against_bf16)),
         moved=distances[farthest],
         moved_tensor=farthest,
     )
@@ -120,8 +112,8 @@ def _missed(verdicts: list[Verdict]) -> list[str]:
 
 
 def table() -> str:
-    """The table of docs/numerics.md: every fault, with both initialisations."""
-    head = ["fault", *(f"{what} ({init})" for init in INIT_STDS for what in _COLUMNS)]
+    """Return the table of docs/numerics.md: every fault with both initialisations."""
+    head = ["fault", *(f"{column} ({init})" for init in INIT_STDS for column in _COLUMNS)]
     rows = [("none", sound), *((mutant.name, mutant.plant) for mutant in MUTANTS)]
     return markdown(
         head,
@@ -135,13 +127,13 @@ def table() -> str:
 _COLUMNS = ("moves", "path", "stage", "seed", "seed, out alone")
 
 
-def _cells(found: Judgement) -> list[str]:
+def _cells(result: Judgement) -> list[str]:
     return [
-        f"{found.moved:.1f}",
-        _caught(found.path),
-        _caught(found.stage),
-        _caught(found.seed),
-        _caught([name for name in found.seed if name == OUTPUT]),
+        f"{result.moved:.1f}",
+        _caught(result.path),
+        _caught(result.stage),
+        _caught(result.seed),
+        _caught([name for name in result.seed if name == OUTPUT]),
     ]
 
 

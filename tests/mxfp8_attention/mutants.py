@@ -1,4 +1,4 @@
-"""Faults that can be planted in the emulated MXFP8 path."""
+"""Faults to plant in the emulated MXFP8 path."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from mxfp8_attention.rope import RopeTables, rope_tables
 
 RECIPE = MxFp8Recipe()
 HEAD = 1
-"""The head that loses something where one does."""
+"""The head that a fault of one head affects."""
 
 
 class MutantPath(EmulatedPath):
-    """The sound path, with hooks where a fault can sit."""
+    """The correct path, with hooks for faults."""
 
     def __init__(self, case: Case) -> None:
         super().__init__(RECIPE, case)
@@ -38,7 +38,7 @@ class MutantPath(EmulatedPath):
         self.after_attention: Callable[[Tensor], Tensor] = lambda x: x
 
     def rope(self, *projected: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """RoPE with the queries' and the keys' tables apart."""
+        """Apply RoPE with separate tables for queries and keys."""
         case = self.case
         inputs = [self.before_rope(tensor) for tensor in projected]
         self.case = dataclasses.replace(case, tables=self.q_tables)
@@ -49,7 +49,7 @@ class MutantPath(EmulatedPath):
         return self.after_rope(q, k, v)
 
     def attend(self, q_SBHD: Tensor, k_SBHD: Tensor, v_SBHD: Tensor) -> Tensor:
-        """Attention, and what happens to its result."""
+        """Run attention and the hook on its result."""
         return self.after_attention(super().attend(q_SBHD, k_SBHD, v_SBHD))
 
     def attention(self, **roundings: rounding.Rounding) -> None:
@@ -70,8 +70,8 @@ class Mutant:
     """A fault.
 
     Attributes:
-        name: What is wrong, in words.
-        plant: Puts it into a sound path.
+        name: The fault, in words.
+        plant: Plants it in a correct path.
     """
 
     name: str
@@ -108,7 +108,7 @@ def _half_split_input(path: MutantPath) -> None:
     shape = path.case.shape
     qk, rope = shape.head_dim_qk, shape.head_dim_rope
     columns = torch.arange(qk)
-    # What an interleaved reader must be given so that it sees the two halves as pairs.
+    # The order in which an interleaved reader reads the two halves as pairs.
     columns[-rope:] = columns[-rope:].view(2, -1).T.flatten()
     heads = 2 * shape.num_heads
     order = (torch.arange(heads)[:, None] * qk + columns).flatten()

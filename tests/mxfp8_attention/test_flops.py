@@ -1,4 +1,4 @@
-"""Operations, bytes and floors: the seed's shape by hand, and what a floor is made of."""
+"""Operations, bytes and floors, checked by hand for the seed's shape."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ H200 = Gpu(name="h200", peak_bf16_tflops=989, peak_fp8_tflops=1979, bandwidth_tb
 
 def cost(shape: Shape, stage: str, direction: str) -> StageCost:
     """One stage of the BF16 arm."""
-    found = {(c.stage, c.direction): c for c in stage_costs(shape, Bf16Recipe())}
-    return found[stage, direction]
+    costs = {(c.stage, c.direction): c for c in stage_costs(shape, Bf16Recipe())}
+    return costs[stage, direction]
 
 
 def linear_flops(shape: Shape, direction: str) -> float:
@@ -91,8 +91,8 @@ def test_each_stage_has_the_precision_that_the_recipe_gives_it(
     recipe: Recipe, linear: str, attention: str
 ) -> None:
     assert precisions(recipe) == (linear, attention)
-    found = {(c.stage, c.precision) for c in stage_costs(DSV3, recipe)}
-    assert found == {("qkv", linear), ("rope", "bf16"), ("attention", attention), ("out", linear)}
+    costs = {(c.stage, c.precision) for c in stage_costs(DSV3, recipe)}
+    assert costs == {("qkv", linear), ("rope", "bf16"), ("attention", attention), ("out", linear)}
 
 
 def test_a_floor_is_the_longer_of_operations_and_bytes() -> None:

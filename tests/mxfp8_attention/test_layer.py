@@ -52,9 +52,9 @@ def test_paths_share_no_storage_with_the_case() -> None:
 
 def test_what_no_arm_is_emulated_for_is_refused_and_so_is_an_unknown_backend() -> None:
     case = make_case(tiny(), "cpu")
-    with pytest.raises(ValueError, match="mxfp8 or bf16 with backend=emulated, got fp8_current"):
+    with pytest.raises(ValueError, match=r"^recipe"):
         build_path("emulated", Fp8CurrentRecipe(), case)
-    with pytest.raises(ValueError, match="one of reference, emulated, te, got jax"):
+    with pytest.raises(ValueError, match=r"^backend"):
         build_path("jax", Bf16Recipe(), case)
 
 

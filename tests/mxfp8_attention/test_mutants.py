@@ -20,15 +20,15 @@ SAME_NUMBERS = (
 )
 
 
-def caught(found: Judgement) -> bool:
-    """Whether `calibrated` fails it."""
-    return bool(found.path or found.stage)
+def caught(result: Judgement) -> bool:
+    """Return True if `calibrated` fails the path."""
+    return bool(result.path or result.stage)
 
 
 @each_init
 def test_a_sound_path_passes(init: str) -> None:
-    found = judgement(init)
-    assert (found.path, found.stage, found.moved) == ([], [], 0)
+    result = judgement(init)
+    assert (result.path, result.stage, result.moved) == ([], [], 0)
 
 
 @each_init
@@ -36,16 +36,16 @@ def test_a_sound_path_passes(init: str) -> None:
 def test_calibrated_catches_whatever_moves_a_result_by_more_than_rounding(
     mutant: Mutant, init: str
 ) -> None:
-    found = judgement(init, mutant.plant)
-    assert caught(found) or found.moved <= 1
+    result = judgement(init, mutant.plant)
+    assert caught(result) or result.moved <= 1
 
 
 @each_init
 @pytest.mark.parametrize("name", SAME_NUMBERS)
 def test_what_leaves_the_numbers_as_they_are_cannot_be_caught(name: str, init: str) -> None:
-    found = judgement(init, LISTED[name].plant)
-    assert found.moved < 0.05
-    assert not caught(found)
+    result = judgement(init, LISTED[name].plant)
+    assert result.moved < 0.05
+    assert not caught(result)
 
 
 def test_nothing_else_escapes_but_e5m2_probabilities_of_a_one_hot_softmax() -> None:
@@ -69,9 +69,9 @@ def test_nothing_else_escapes_but_e5m2_probabilities_of_a_one_hot_softmax() -> N
     ],
 )
 def test_only_a_single_stage_shows_some_faults(name: str) -> None:
-    found = judgement("one-hot", LISTED[name].plant)
-    assert found.path == []
-    assert found.stage
+    result = judgement("one-hot", LISTED[name].plant)
+    assert result.path == []
+    assert result.stage
 
 
 @each_init

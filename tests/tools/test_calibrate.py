@@ -36,8 +36,8 @@ def test_a_file_that_is_no_plain_table_is_refused(tmp_path: Path) -> None:
 
 
 def test_both_projections_and_both_initialisations_are_computed() -> None:
-    found = [(v.projection, v.init_std) for v in variants(shipped_shapes()["dsv3"])]
-    assert found == [(p, std) for p in Projection for std in (0.023, 1 / 128)]
+    result = [(v.projection, v.init_std) for v in variants(shipped_shapes()["dsv3"])]
+    assert result == [(p, std) for p in Projection for std in (0.023, 1 / 128)]
 
 
 def test_what_is_set_is_not_varied() -> None:
@@ -76,9 +76,9 @@ def test_the_command_stores_what_it_computed(
     words = ["--shape", "tiny", "--set", "projection=fused", "init_std=0.05", "--seeds", "2"]
     assert main([*words, "--recipe", "mxfp8", "--output", str(store)]) == 0
     shape = with_overrides(shipped_shapes()["tiny"], ["init_std=0.05"])
-    found = load_prediction(shape, MxFp8Recipe(), store)
-    assert found is not None
-    assert found.seeds == [43, 44]
+    result = load_prediction(shape, MxFp8Recipe(), store)
+    assert result is not None
+    assert result.seeds == [43, 44]
     assert len(list(load_predictions(store))) == 2
     lines = capsys.readouterr().out.splitlines()
     assert "tiny fused init_std=0.05" in lines[0]

@@ -27,9 +27,9 @@ def rows(table: str) -> list[list[str]]:
 def test_the_mutants_table_has_the_verdicts_of_the_gates() -> None:
     """Verdicts must match exactly, distances and counts as far as CPUs agree."""
     written = TEXT.partition("<!-- table mutants -->\n")[2].partition("<!-- end mutants -->")[0]
-    found = mutant_table.table()
-    assert written.splitlines()[:2] == found.splitlines()[:2]
-    for old, new in zip(rows(written), rows(found), strict=True):
+    computed = mutant_table.table()
+    assert written.splitlines()[:2] == computed.splitlines()[:2]
+    for old, new in zip(rows(written), rows(computed), strict=True):
         assert old[0] == new[0]
         for old_cell, new_cell in zip(old[1:], new[1:], strict=True):
             if new_cell[0].isdigit():

@@ -56,24 +56,24 @@ def verdict(
     seed_deviations: float = 4.0,
 ) -> Verdict:
     """Judge the attention output under `calibrated`."""
-    (found,) = judge(
+    (result,) = judge(
         CalibratedTolerance(seed_deviations=seed_deviations),
         arm=arm,
         reference=reference,
         errors={"attention": error},
         prediction=prediction,
     )
-    return found
+    return result
 
 
 def test_an_error_as_predicted_passes_with_its_bounds() -> None:
-    found = verdict()
-    assert found.passed is True
-    assert found.low == pytest.approx(0.08)
-    assert found.high == pytest.approx(0.125)
-    assert found.predicted_rel_l2 == 0.10
-    assert found.gate == "0.08 <= rel_l2 <= 0.125; 0.072 <= worst_head_rel_l2 <= 0.18"
-    assert failures([found]) == []
+    result = verdict()
+    assert result.passed is True
+    assert result.low == pytest.approx(0.08)
+    assert result.high == pytest.approx(0.125)
+    assert result.predicted_rel_l2 == 0.10
+    assert result.gate == "0.08 <= rel_l2 <= 0.125; 0.072 <= worst_head_rel_l2 <= 0.18"
+    assert failures([result]) == []
 
 
 @pytest.mark.parametrize(
@@ -91,9 +91,9 @@ def test_an_error_as_predicted_passes_with_its_bounds() -> None:
 def test_each_missed_bound_is_a_failure_of_its_own(
     changes: dict[str, float], quantity: str, bound: float, below: bool
 ) -> None:
-    found = verdict(replace(CLEAN, **changes))  # type: ignore[arg-type]  # a field each
-    assert found.passed is False
-    (failure,) = found.failures
+    result = verdict(replace(CLEAN, **changes))  # type: ignore[arg-type]  # a field each
+    assert result.passed is False
+    (failure,) = result.failures
     assert (failure.quantity, failure.below) == (quantity, below)
     assert failure.bound == pytest.approx(bound)
     (actual,) = changes.values()
@@ -101,8 +101,8 @@ def test_each_missed_bound_is_a_failure_of_its_own(
 
 
 def test_a_failure_is_one_line_with_its_tensor_and_arm() -> None:
-    found = verdict(replace(CLEAN, rel_l2=0.079, worst_head_rel_l2=0.19))
-    assert failures([found]) == [
+    result = verdict(replace(CLEAN, rel_l2=0.079, worst_head_rel_l2=0.19))
+    assert failures([result]) == [
         "attention (recipe arm against fp32): rel_l2 must be at least 0.08, got 0.079: "
         "too close to FP32 for the requested precision",
         "attention (recipe arm against fp32): rel_l2 of head 3 must be at most 0.18, got 0.19",
@@ -114,8 +114,8 @@ def test_a_bf16_result_where_fp8_was_asked_misses_the_lower_bound() -> None:
 
 
 def test_the_bf16_arm_is_held_to_bf16s_own_error_from_above_alone() -> None:
-    found = verdict(replace(CLEAN, rel_l2=0.004, worst_head_rel_l2=0.0), arm=BF16_ARM)
-    assert (found.passed, found.low, found.high) == (True, None, 0.02)
+    result = verdict(replace(CLEAN, rel_l2=0.004, worst_head_rel_l2=0.0), arm=BF16_ARM)
+    assert (result.passed, result.low, result.high) == (True, None, 0.02)
     assert verdict(replace(CLEAN, rel_l2=0.021), arm=BF16_ARM).passed is False
 
 
@@ -130,18 +130,18 @@ def test_a_lower_bound_that_bf16_passes_as_well_is_not_set() -> None:
 def test_what_seeds_differ_widens_both_bounds() -> None:
     wide = replace(FP8, deviation=0.05)
     prediction = replace(PREDICTION, tensors={"attention": TensorPrediction(wide, BF16, wide)})
-    found = verdict(prediction=prediction, seed_deviations=4)
-    assert found.low == pytest.approx(0.08 / 1.2)
-    assert found.high == pytest.approx(0.125 * 1.2)
+    result = verdict(prediction=prediction, seed_deviations=4)
+    assert result.low == pytest.approx(0.08 / 1.2)
+    assert result.high == pytest.approx(0.125 * 1.2)
     assert verdict(prediction=prediction, seed_deviations=0).high == pytest.approx(0.125)
 
 
 def test_a_stage_is_held_to_its_own_prediction_and_factors() -> None:
     error = replace(CLEAN, rel_l2=0.04, worst_head_rel_l2=0.042)
-    found = verdict(error, reference=STAGE_REFERENCE)
-    assert found.passed is True
-    assert found.high == pytest.approx(0.04 * 1.15 * 1.04)
-    assert found.low == pytest.approx(0.04 * 0.85 / 1.04)
+    result = verdict(error, reference=STAGE_REFERENCE)
+    assert result.passed is True
+    assert result.high == pytest.approx(0.04 * 1.15 * 1.04)
+    assert result.low == pytest.approx(0.04 * 0.85 / 1.04)
     for rel_l2 in (0.0486, 0.032):
         assert verdict(replace(error, rel_l2=rel_l2), reference=STAGE_REFERENCE).passed is False
 
@@ -170,8 +170,8 @@ def seed_verdict(
 ) -> Verdict:
     """Judge under `seed`."""
     tolerance = SeedTolerance(max_outside_share=max_outside_share)
-    (found,) = judge(tolerance, arm=arm, reference=reference, errors={"out": error})
-    return found
+    (result,) = judge(tolerance, arm=arm, reference=reference, errors={"out": error})
+    return result
 
 
 def test_seed_decides_elements_of_the_recipe_against_bf16_alone() -> None:
@@ -194,8 +194,8 @@ def test_seed_without_a_share_is_no_pass() -> None:
 def test_none_fails_nothing_but_nan_and_infinity(reference: str) -> None:
     def passed(error: TensorErrors) -> bool | None:
         errors = {"out": error}
-        (found,) = judge(NoTolerance(), arm=RECIPE_ARM, reference=reference, errors=errors)
-        return found.passed
+        (result,) = judge(NoTolerance(), arm=RECIPE_ARM, reference=reference, errors=errors)
+        return result.passed
 
     assert passed(replace(CLEAN, rel_l2=100)) is None
     assert passed(replace(CLEAN, nonfinite_count=1)) is False
@@ -208,9 +208,9 @@ def test_a_tensor_whose_reference_is_zero_cannot_be_gated(
     nothing = replace(
         CLEAN, rel_l2=measured, worst_head_rel_l2=measured, rmse=0.1, reference_is_zero=True
     )
-    found = verdict(nothing, prediction=expecting(Expected(predicted)))
-    assert (found.passed, found.failures) == (None, ())
-    assert found.gate == NO_REFERENCE
+    result = verdict(nothing, prediction=expecting(Expected(predicted)))
+    assert (result.passed, result.failures) == (None, ())
+    assert result.gate == NO_REFERENCE
 
 
 def expecting(own: Expected) -> Prediction:
@@ -231,7 +231,7 @@ def test_a_zero_reference_that_was_not_predicted_fails() -> None:
 
 def test_a_head_whose_reference_is_zero_is_not_gated_but_the_tensor_is() -> None:
     prediction = expecting(replace(FP8, worst_head_rel_l2=math.inf))
-    found = verdict(replace(CLEAN, worst_head_rel_l2=math.inf), prediction=prediction)
-    assert found.passed is True
-    assert "worst_head_rel_l2 cannot be gated" in (found.gate or "")
+    result = verdict(replace(CLEAN, worst_head_rel_l2=math.inf), prediction=prediction)
+    assert result.passed is True
+    assert "worst_head_rel_l2 cannot be gated" in (result.gate or "")
     assert verdict(replace(CLEAN, rel_l2=0.3), prediction=prediction).passed is False

@@ -42,8 +42,8 @@ def recipe_of(plain: dict[str, Any]) -> Recipe:
         "fp8_delayed": schema.Fp8DelayedRecipe,
     }
     flags = {"fp8_dpa": plain["fp8_dpa"]} if "fp8_dpa" in plain else {}
-    made: Recipe = classes[plain["name"]](**flags)
-    return made
+    recipe: Recipe = classes[plain["name"]](**flags)
+    return recipe
 
 
 @pytest.mark.parametrize("recipe", [Bf16Recipe(), MxFp8Recipe(), MxFp8Recipe(fp8_dpa=False)])
@@ -64,15 +64,14 @@ def implausible_after(plant: Callable[[pytest.MonkeyPatch], None], stage: str) -
     with pytest.MonkeyPatch.context() as monkeypatch:
         plant(monkeypatch)
         prediction = predict(UNSTORED, MxFp8Recipe(), "cpu", [1])
-    found = check_plausibility(prediction, MxFp8Recipe(), BF16_REL_L2)
-    return next(
-        one for one in found if (one.tensor, one.arm, one.stage) == (stage, "recipe", True)
-    )
+    findings = check_plausibility(prediction, MxFp8Recipe(), BF16_REL_L2)
+    key = (stage, "recipe", True)
+    return next(each for each in findings if (each.tensor, each.arm, each.stage) == key)
 
 
 def test_a_zeroed_input_gradient_is_implausible() -> None:
-    found = implausible_after(plant_zeroed_dx, "dattention")
-    assert (found.predicted, found.band) == (1, LINEAR_BAND)
+    finding = implausible_after(plant_zeroed_dx, "dattention")
+    assert (finding.predicted, finding.band) == (1, LINEAR_BAND)
 
 
 def test_a_quantizer_that_does_nothing_is_implausible() -> None:
@@ -83,14 +82,14 @@ def test_a_quantizer_that_does_nothing_is_implausible() -> None:
 def test_an_error_of_the_whole_path_from_90_percent_on_is_implausible(rel_l2: float) -> None:
     row = TensorPrediction(Expected(rel_l2), Expected(0.002), Expected(rel_l2))
     prediction = Prediction({"out": row}, {}, [1], "", "cpu")
-    (found,) = check_plausibility(prediction, MxFp8Recipe(), BF16_REL_L2)
-    assert (found.tensor, found.arm, found.stage, found.band) == (
+    (finding,) = check_plausibility(prediction, MxFp8Recipe(), BF16_REL_L2)
+    assert (finding.tensor, finding.arm, finding.stage, finding.band) == (
         "out",
         "recipe",
         False,
         PATH_BAND,
     )
-    assert "out predicted" in str(found)
+    assert "out predicted" in str(finding)
 
 
 def test_a_tensor_that_is_zero_in_fp32_is_not_checked() -> None:

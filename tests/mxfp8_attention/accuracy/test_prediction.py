@@ -1,9 +1,10 @@
-"""Predictions: from other seeds than the point's, near what any seed gives, and shipped."""
+"""Predictions come from other seeds than the point's, hold for any seed, and are shipped."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -18,7 +19,13 @@ from conf.schema import (
     Shape,
 )
 from mxfp8_attention.accuracy.errors import step_errors
-from mxfp8_attention.accuracy.gates import RECIPE_ARM, failures, judge
+from mxfp8_attention.accuracy.gates import (
+    FP32_REFERENCE,
+    RECIPE_ARM,
+    STAGE_REFERENCE,
+    failures,
+    judge,
+)
 from mxfp8_attention.accuracy.prediction import (
     _mean_and_deviation,
     other_seeds,
@@ -37,18 +44,18 @@ TINY = shipped_shapes()["tiny"]
 
 
 def test_a_node_predicts_from_other_seeds_than_the_points() -> None:
-    found = predict(tiny(seed=5), Bf16Recipe(), "cpu", 2)
-    assert found.seeds == other_seeds(5, 2) == [6, 7]
-    assert (found.source, found.device) == ("predicted on the node", "cpu")
+    prediction = predict(tiny(seed=5), Bf16Recipe(), "cpu", 2)
+    assert prediction.seeds == other_seeds(5, 2) == [6, 7]
+    assert (prediction.source, prediction.device) == ("predicted on the node", "cpu")
 
 
 def test_every_tensor_and_every_stage_is_predicted() -> None:
     shape = tiny(projection=Projection.split)
     case = make_case(shape, "cpu")
     path = EmulatedPath(MxFp8Recipe(), case)
-    found = predict(shape, MxFp8Recipe(), "cpu", [1])
-    assert list(found.tensors) == list(path.step())
-    assert list(found.stages) == list(stage_errors(path))
+    prediction = predict(shape, MxFp8Recipe(), "cpu", [1])
+    assert list(prediction.tensors) == list(path.step())
+    assert list(prediction.stages) == list(stage_errors(path))
 
 
 def test_recipes_predicted_together_are_predicted_as_if_alone() -> None:
@@ -58,17 +65,17 @@ def test_recipes_predicted_together_are_predicted_as_if_alone() -> None:
 
 
 def test_the_recipe_bf16_is_predicted_as_the_bf16_arm() -> None:
-    found = predict(tiny(), Bf16Recipe(), "cpu", [1, 2])
-    for row in found.tensors.values():
+    prediction = predict(tiny(), Bf16Recipe(), "cpu", [1, 2])
+    for row in prediction.tensors.values():
         assert row.recipe == row.bf16
         assert row.recipe_against_bf16.rel_l2 == 0
 
 
 def test_one_tensor_rounded_twice_errs_by_the_formula_of_gaussian_data() -> None:
     """3.76 %: two operands of 2.66 %, as a bf16 Gaussian in E4M3 has it."""
-    found = predict(tiny(), MxFp8Recipe(), "cpu", 3)
+    prediction = predict(tiny(), MxFp8Recipe(), "cpu", 3)
     for name in ("q", "k", "v"):
-        assert found.tensors[name].recipe.rel_l2 == pytest.approx(0.0266 * 2**0.5, rel=0.02)
+        assert prediction.tensors[name].recipe.rel_l2 == pytest.approx(0.0266 * 2**0.5, rel=0.02)
 
 
 @pytest.mark.parametrize(
@@ -84,29 +91,23 @@ def test_one_tensor_rounded_twice_errs_by_the_formula_of_gaussian_data() -> None
 )
 @pytest.mark.parametrize("projection", Projection)
 def test_the_tiny_shape_ships_with_its_predictions(recipe: Recipe, projection: Projection) -> None:
-    found = load_prediction(replace(TINY, projection=projection), recipe)
-    assert found is not None
-    assert found.source == "stored"
-    assert TINY.seed not in found.seeds
+    prediction = load_prediction(replace(TINY, projection=projection), recipe)
+    assert prediction is not None
+    assert prediction.source == "stored"
+    assert TINY.seed not in prediction.seeds
 
 
 def missed(shape: Shape, seed: int) -> list[str]:
-    """What a sound emulated arm misses of the shipped prediction's gates."""
+    """Failures of a correct emulated arm against the shipped prediction."""
     prediction = load_prediction(shape, MxFp8Recipe())
     case = make_case(shape, "cpu", seed=seed)
     reference = ReferencePath(case).step()
     path = EmulatedPath(MxFp8Recipe(), case)
     staged = staged_step(path)
     errors = step_errors({name: staged[name] for name in reference}, reference, shape)
-    verdicts = []
-    for name, found in (("fp32", errors), ("stage", stage_errors(path, staged))):
-        verdicts += judge(
-            CalibratedTolerance(),
-            arm=RECIPE_ARM,
-            reference=name,
-            errors=found,
-            prediction=prediction,
-        )
+    apply = partial(judge, CalibratedTolerance(), arm=RECIPE_ARM, prediction=prediction)
+    verdicts = apply(reference=FP32_REFERENCE, errors=errors)
+    verdicts += apply(reference=STAGE_REFERENCE, errors=stage_errors(path, staged))
     assert len(verdicts) > 20
     return failures(verdicts)
 

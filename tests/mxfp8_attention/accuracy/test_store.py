@@ -106,10 +106,10 @@ def test_recipes_with_other_numbers_do_not(recipe: Recipe) -> None:
 def test_a_saved_prediction_is_loaded_unchanged(tmp_path: Path) -> None:
     path = tmp_path / "predictions.json"
     save_predictions([(tiny(), MxFp8Recipe(), PREDICTION)], path)
-    found = load_prediction(tiny(), MxFp8Recipe(), path)
-    assert found is not None
-    assert found.source == "stored"
-    assert (found.tensors, found.stages, found.seeds) == (
+    loaded = load_prediction(tiny(), MxFp8Recipe(), path)
+    assert loaded is not None
+    assert loaded.source == "stored"
+    assert (loaded.tensors, loaded.stages, loaded.seeds) == (
         PREDICTION.tensors,
         PREDICTION.stages,
         PREDICTION.seeds,
@@ -125,8 +125,8 @@ def test_saving_replaces_the_same_key_and_keeps_the_others(tmp_path: Path) -> No
     )
     changed = Prediction({}, {}, [1], "predicted on the node", "cuda")
     save_predictions([(tiny(seed=9), MxFp8Recipe(), changed)], path)
-    found = {found["recipe"]["name"]: prediction for found, prediction in load_predictions(path)}
-    assert (found["mxfp8"].device, found["bf16"].device) == ("cuda", "cpu")
+    loaded = {key["recipe"]["name"]: prediction for key, prediction in load_predictions(path)}
+    assert (loaded["mxfp8"].device, loaded["bf16"].device) == ("cuda", "cpu")
 
 
 def test_the_order_of_saving_has_no_effect(tmp_path: Path) -> None:

@@ -159,12 +159,12 @@ def test_the_library_is_asked_for_exactly_this_shape_and_recipe(
     fake_transformer_engine.install(
         monkeypatch, compute_capability=compute_capability, cudnn=cudnn
     )
-    found = query_kernel(shape, recipe, 0.1)
-    assert (found.family, found.sub_backend) == (kernel.family, kernel.sub_backend)
-    refused = check_kernel("recipe", recipe, found).refusal is not None
+    selected = query_kernel(shape, recipe, 0.1)
+    assert (selected.family, selected.sub_backend) == (kernel.family, kernel.sub_backend)
+    refused = check_kernel("recipe", recipe, selected).refusal is not None
     assert refused == (kernel == NONE)
     if refused:
-        assert any("Disabling FusedAttention" in reason for reason in found.reasons)
+        assert any("Disabling FusedAttention" in reason for reason in selected.reasons)
 
 
 def test_what_ran_is_what_was_chosen_anew(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,7 +35,7 @@ NO_MXFP8 = "Device compute capability 10.0 or higher required for MXFP8 executio
 
 
 def answers(cudnn: str = "9.21.1", *, mxfp8: bool = True, **changed: Any) -> LibraryAnswers:  # noqa: ANN401
-    made = LibraryAnswers(
+    defaults = LibraryAnswers(
         cudnn_torch=cudnn,
         cudnn_torch_error=None,
         cudnn_te=cudnn,
@@ -47,7 +47,7 @@ def answers(cudnn: str = "9.21.1", *, mxfp8: bool = True, **changed: Any) -> Lib
             "fp8_block_scaling": (True, ""),
         },
     )
-    return replace(made, **changed)
+    return replace(defaults, **changed)
 
 
 def on_h200(**changed: Any) -> Machine:  # noqa: ANN401
@@ -60,8 +60,8 @@ def on_gb300(cudnn: str = "9.21.1", **changed: Any) -> Machine:  # noqa: ANN401
 
 
 def point(recipe: Recipe, gpu: Gpu, **changed: Any) -> Point:  # noqa: ANN401
-    made = Point(gpu=gpu, shape=DSV3, recipe=recipe, benchmark=Benchmark(name="default"))
-    return replace(made, **changed)
+    plain = Point(gpu=gpu, shape=DSV3, recipe=recipe, benchmark=Benchmark(name="default"))
+    return replace(plain, **changed)
 
 
 def refusal(point: Point, machine: Machine) -> Check | None:
@@ -70,7 +70,7 @@ def refusal(point: Point, machine: Machine) -> Check | None:
 
 
 @pytest.mark.parametrize(
-    ("made", "machine"),
+    ("config", "machine"),
     [
         (point(Bf16Recipe(), H200), on_h200()),
         (point(Fp8CurrentRecipe(), H200), on_h200()),
@@ -82,8 +82,8 @@ def refusal(point: Point, machine: Machine) -> Check | None:
         (point(Bf16Recipe(), replace(GB300, any=True)), on_h200()),
     ],
 )
-def test_a_point_that_the_libraries_support_runs(made: Point, machine: Machine) -> None:
-    assert refusal(made, machine) is None
+def test_a_point_that_the_libraries_support_runs(config: Point, machine: Machine) -> None:
+    assert refusal(config, machine) is None
 
 
 BROKEN_TE = {"te_error": "ImportError: libcublas.so.13: cannot open", "cudnn_te": None}
@@ -95,7 +95,7 @@ NO_GPU = Machine(None, None, None, None, "PyTorch is built without CUDA")
 
 
 @pytest.mark.parametrize(
-    ("made", "machine", "name", "kind", "reason"),
+    ("config", "machine", "name", "kind", "reason"),
     [
         (point(MxFp8Recipe(), H200), on_h200(), "recipe mxfp8", Refusal.unsupported, NO_MXFP8),
         *(
@@ -141,9 +141,9 @@ NO_GPU = Machine(None, None, None, None, "PyTorch is built without CUDA")
     ],
 )
 def test_a_failed_check_refuses_the_point_and_quotes_the_cause(
-    made: Point, machine: Machine, name: str, kind: Refusal, reason: str
+    config: Point, machine: Machine, name: str, kind: Refusal, reason: str
 ) -> None:
-    check = refusal(made, machine)
+    check = refusal(config, machine)
     assert check is not None
     assert (check.name, check.refusal) == (name, kind)
     assert reason in check.reason

@@ -1,7 +1,7 @@
-"""MXFP8 attention and linear layers once more, block by block and head by head, as plain loops.
+"""MXFP8 attention and linear layers as plain loops over blocks and heads.
 
-Nothing here is shared with the emulation but the quantizer, which is given one block of 32 columns
-at a time: no axis can be mistaken. Products of FP8 values are summed in FP64.
+Only the quantizer is shared with the emulation. It gets one block of 32 columns at a time, so that
+no axis can be mistaken. Products of FP8 values are summed in FP64.
 """
 
 from __future__ import annotations
@@ -57,14 +57,14 @@ def e4m3(x: Tensor, scale: float) -> Tensor:
 def attention_forward(
     q: Tensor, k: Tensor, v: Tensor, scale: float, causal: bool
 ) -> tuple[Tensor, Tensor]:
-    """One head: an online softmax over tiles of 128 keys whose maximum lags behind.
+    """Compute one head: an online softmax over tiles of 128 keys whose maximum lags behind.
 
     Args:
         q: bf16 [s_q, d_qk].
         k: bf16 [s_kv, d_qk].
         v: bf16 [s_kv, d_v].
         scale: Softmax scale.
-        causal: Whether query i sees keys 0 to i only.
+        causal: True if query i attends to keys 0 to i only.
 
     Returns:
         bf16 output [s_q, d_v], and log(sum(exp(S))) [s_q].
@@ -103,14 +103,14 @@ def attention_backward(
     scale: float,
     causal: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """One head's dq, dk, dv in FP64; arguments as for `attention_forward` and what it returned."""
+    """Return one head's dq, dk, dv in FP64, from the results of `attention_forward`."""
     q_row, k_row, q_col, k_col = along_rows(q), along_rows(k), along_columns(q), along_columns(k)
     dout_row, dout_col, v_row = along_rows(dout), along_columns(dout), along_rows(v)
     p = torch.zeros(q.shape[0], k.shape[0], dtype=torch.float64)
     ds = torch.zeros_like(p)
     for i in range(q.shape[0]):
-        seen = i + 1 if causal else k.shape[0]
-        p[i, :seen] = (k_row[:seen] @ q_row[i] * scale - log_sum[i]).exp()
+        visible = i + 1 if causal else k.shape[0]
+        p[i, :visible] = (k_row[:visible] @ q_row[i] * scale - log_sum[i]).exp()
         delta = float(out[i].double() @ dout[i].double())
         ds[i] = p[i] * (v_row @ dout_row[i] - delta) * scale
     dv = e4m3(p, 256.0).T @ dout_col

@@ -50,8 +50,8 @@ def inputs(
     """bf16 q, k, v and dout, [s, b, h, d]; scores of standard deviation 4."""
     generator = torch.Generator().manual_seed(11)
     widths = (qk, qk, v, v)
-    made = [torch.randn(seq_len, batch, heads, w, generator=generator) for w in widths]
-    return [(x * size).to(torch.bfloat16) for x, size in zip(made, (2, 2, 1, 1), strict=True)]
+    tensors = [torch.randn(seq_len, batch, heads, w, generator=generator) for w in widths]
+    return [(x * size).to(torch.bfloat16) for x, size in zip(tensors, (2, 2, 1, 1), strict=True)]
 
 
 def rules(recipe: Recipe, mask: AttentionMask = CAUSAL, qk: int = 96) -> AttentionRules:
@@ -99,10 +99,10 @@ def test_mxfp8_agrees_with_plain_loops_over_blocks(mask: AttentionMask) -> None:
 def test_a_maximum_within_the_threshold_is_unrecorded_folders_and_another_is_followed() -> None:
     # One query; the second tile's key scores 4 bits more than the first's, or a little more.
     for nats, expected in ((4 * math.log(2) * 0.99, 0.0), (4 * math.log(2) * 1.01, None)):
-        seen: list[Tensor] = []
+        tiles: list[Tensor] = []
 
-        def keep(p: Tensor, seen: list[Tensor] = seen) -> Tensor:
-            seen.append(p.clone())
+        def keep(p: Tensor, tiles: list[Tensor] = tiles) -> Tensor:
+            tiles.append(p.clone())
             return p
 
         q, k = torch.ones(1, 1, 1), torch.full((1, 256, 1), -100.0)
@@ -113,9 +113,9 @@ def test_a_maximum_within_the_threshold_is_unrecorded_folders_and_another_is_fol
             p_forward=keep,
         )
         forward_NSD(q, k, torch.ones(1, 256, 1), AttentionRules(1.0, FULL, numerics))
-        largest = float(seen[1].max().log())
+        largest = float(tiles[1].max().log())
         assert largest == pytest.approx(nats if expected == 0.0 else 0.0, abs=1e-5)
-        assert 16 * seen[1].max() < 448
+        assert 16 * tiles[1].max() < 448
 
 
 @pytest.mark.parametrize("mask", [CAUSAL, FULL], ids=["causal", "full"])

@@ -1,4 +1,4 @@
-"""The quantizer gives the bytes of Transformer Engine's own, where a GPU runs that one."""
+"""The quantizer gives the same bytes as Transformer Engine's, on a GPU."""
 
 from __future__ import annotations
 

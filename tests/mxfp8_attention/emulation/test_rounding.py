@@ -1,4 +1,4 @@
-"""What a rounding makes of an operand: the right grid, the right scale, exact in TF32."""
+"""Roundings use the right grid and scale, and are exact in TF32."""
 
 from __future__ import annotations
 

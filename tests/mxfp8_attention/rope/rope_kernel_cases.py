@@ -1,4 +1,4 @@
-"""What the RoPE kernels must do, as cases that run under Triton's interpreter or on a GPU.
+"""Requirements on the RoPE kernels, as cases for Triton's interpreter and for a GPU.
 
 A case takes the device. On "cpu" the kernels are interpreted (TRITON_INTERPRET=1 from the start of
 the process, see triton_interpreter); the interpreter cuts fp32 off when it converts to bf16
@@ -231,25 +231,25 @@ def _check_memory(shape: Shape, order: list[int], gap: int, backward: bool, devi
     head_dim = shape.nope + shape.rope
     buffers: list[Tensor] = []
 
-    def given_(head_count: int, width: int) -> Tensor:
+    def strided(head_count: int, width: int) -> Tensor:
         x = _inside(buffers, (*tokens, head_count, width), order, gap)
         return x.copy_(torch.randn(x.shape))
 
-    def wanted(head_count: int, width: int) -> Tensor:
+    def dense(head_count: int, width: int) -> Tensor:
         return _dense_inside(buffers, *tokens, head_count, width)
 
     tables = rope_tables(shape.seq_len, shape.rope)
-    q = given_(heads, head_dim)
-    q_out = wanted(heads, head_dim)
+    q = strided(heads, head_dim)
+    q_out = dense(heads, head_dim)
     if backward:
-        inputs = given_(heads, head_dim), given_(heads, shape.value)
-        outputs = wanted(heads, shape.nope + shape.value), wanted(1, shape.rope)
+        inputs = strided(heads, head_dim), strided(heads, shape.value)
+        outputs = dense(heads, shape.nope + shape.value), dense(1, shape.rope)
         names = "kv_split_backward_into", "k_fused_backward_into"
     else:
-        inputs = given_(heads, shape.nope + shape.value), given_(1, shape.rope)
-        outputs = wanted(heads, head_dim), wanted(heads, shape.value)
+        inputs = strided(heads, shape.nope + shape.value), strided(1, shape.rope)
+        outputs = dense(heads, head_dim), dense(heads, shape.value)
         names = "kv_split_into", "k_fused_into"
-    fused_out = wanted(heads, head_dim)
+    fused_out = dense(heads, head_dim)
     after = []
     for module in (rope_triton, rope_eager):
         # Moving keeps strides only within one allocation: copy the buffers and view them anew.
@@ -272,7 +272,7 @@ def _check_memory(shape: Shape, order: list[int], gap: int, backward: bool, devi
             _assert_same(got, want, f"buffer {i}")
 
 
-def autograd_is_told_of_a_change_in_place(device: str) -> None:
+def autograd_tracks_a_change_in_place(device: str) -> None:
     """A kernel writes behind PyTorch's back: without a word, a saved tensor would be stale."""
     tables = rope_tables(4, 6, device=device)
     x = torch.ones(4, 1, 2, 10, device=device)
@@ -286,7 +286,7 @@ def _cases() -> dict[str, Callable[[str], None]]:
         "formats and positions": formats_and_positions,
         "any tile gives the same": any_tile_gives_the_same,
         "nothing else is written": nothing_else_is_written,
-        "autograd is told of a change in place": autograd_is_told_of_a_change_in_place,
+        "autograd tracks a change in place": autograd_tracks_a_change_in_place,
     }
     for heads in (1, 3, 5, 12, 96, 100, 128):
         shape = Shape(2, 1, heads, 32, 16, 32)

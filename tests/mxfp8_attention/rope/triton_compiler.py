@@ -1,7 +1,7 @@
-"""Compiles the RoPE kernels for a GPU that is not there, down to its machine code.
+"""Compile the RoPE kernels to machine code for a GPU that this machine does not have.
 
-Triton's interpreter runs what its compiler refuses. So each launch that the operators make is
-written down instead of made, and its kernel is compiled for the architecture that was asked for.
+Triton's interpreter runs code that its compiler refuses. Each launch of the operators is recorded
+instead of made, and its kernel is compiled for the requested architecture.
 """
 
 from __future__ import annotations
@@ -35,34 +35,29 @@ _POINTERS = {
 
 
 class Launches:
-    """Stands where a kernel stood, and keeps what it was to be launched with."""
+    """Stand-in for a kernel that records the arguments of its launches."""
 
     def __init__(self, kernel: Any) -> None:  # noqa: ANN401 - Triton's own type
         self.kernel = kernel
-        self.made: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
+        self.calls: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
 
     def __getitem__(self, grid: tuple[int, ...]) -> Callable[..., None]:
-        return lambda *args, **constants: self.made.append((args, constants))
+        return lambda *args, **constants: self.calls.append((args, constants))
 
 
 def launches_of(widths: tuple[int, int, int], dtype: torch.dtype) -> list[Launches]:
-    """Every launch that forward and backward make of each kernel.
-
-    Args:
-        widths: Of the nope, the rotary and the value columns.
-        dtype: Of the data.
-    """
+    """Return every launch of each kernel, forward and backward, for (nope, rope, value) widths."""
     nope, rope, value = widths
     random = torch.zeros(4, 2, 3, nope + rope, dtype=dtype)
     kv, v = (torch.zeros(4, 2, 3, width, dtype=dtype) for width in (nope + value, value))
     key = torch.zeros(4, 2, 1, rope, dtype=dtype)
     tables = rope_tables(4, rope, device="cpu")
     with ExitStack() as stack:
-        found = []
+        kernels_launched = []
         for module, name in KERNELS:
             launches = Launches(getattr(module, name))
             stack.enter_context(mock.patch.object(module, name, launches))
-            found.append(launches)
+            kernels_launched.append(launches)
         for rows, inverse in product((None, torch.zeros(4, dtype=torch.int64)), (False, True)):
             rotation = Rotation(tables.cos, tables.sin, rows)
             for out in (random, torch.zeros_like(random)):
@@ -71,34 +66,26 @@ def launches_of(widths: tuple[int, int, int], dtype: torch.dtype) -> list[Launch
             rope_triton.k_fused_backward_into(torch.zeros_like(random), random, rotation)
             rope_triton.kv_split_into(random, v, kv, key, rotation)
             rope_triton.kv_split_backward_into(kv, key, random, v, rotation)
-    return found
+    return kernels_launched
 
 
 def compile_for(arch: int, launches: Launches) -> int:
-    """Compiles a kernel for each of its launches.
-
-    Args:
-        arch: Compute capability, 90 for 9.0.
-        launches: Of one kernel.
-
-    Returns:
-        How many different ones there were.
-    """
+    """Compile a kernel for each of its launches; return the number of different ones."""
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource, compile
 
     names = launches.kernel.arg_names
     sources = {}
-    for args, constants in launches.made:
-        given = dict(zip(names, args, strict=False)) | constants
-        options = {name: given.pop(name) for name in list(given) if name not in names}
-        signature = {name: _type_of(given[name], name in constants) for name in names}
-        fixed = {name: given[name] for name in names if signature[name] == "constexpr"}
+    for args, constants in launches.calls:
+        arguments = dict(zip(names, args, strict=False)) | constants
+        options = {name: arguments.pop(name) for name in list(arguments) if name not in names}
+        signature = {name: _type_of(arguments[name], name in constants) for name in names}
+        fixed = {name: arguments[name] for name in names if signature[name] == "constexpr"}
         source = ASTSource(launches.kernel, signature, fixed)
         sources[str((signature, fixed, options))] = (source, options)
     for source, options in sources.values():
-        made = compile(source, target=GPUTarget("cuda", arch, 32), options=options)
-        assert made.asm["cubin"]
+        compiled = compile(source, target=GPUTarget("cuda", arch, 32), options=options)
+        assert compiled.asm["cubin"]
     return len(sources)
 
 

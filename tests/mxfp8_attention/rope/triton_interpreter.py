@@ -1,8 +1,8 @@
-"""Runs RoPE kernel cases under Triton's interpreter, in a process of its own.
+"""Run RoPE kernel cases under Triton's interpreter, in a process of its own.
 
-TRITON_INTERPRET counts when triton is imported, and a test process may have imported it long ago
-for another reason. So a child with that variable runs the cases that it reads from its input,
-one name a line, and answers each with one line of JSON: null, or the traceback.
+TRITON_INTERPRET is read when triton is imported, which a test process may have done for another
+reason. A child with that variable reads the names of cases from its input, one a line, and answers
+each with one line of JSON: null, or the traceback.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ import traceback
 
 
 class Interpreter:
-    """The child process, started for the first case and again after one that did not end."""
+    """The child process; restarted after a case that did not end."""
 
     def __init__(self) -> None:
         self._child: subprocess.Popen[str] | None = None
 
     def failure_of(self, case: str) -> str | None:
-        """Run a case; return its traceback, or None where it held."""
+        """Run a case; return its traceback, None if it passed."""
         if self._child is None:
             self._child = subprocess.Popen(
                 [sys.executable, "-m", __name__],

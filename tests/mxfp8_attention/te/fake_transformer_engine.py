@@ -1,7 +1,7 @@
-"""A stand-in for Transformer Engine on a CPU: its names, its bookkeeping, its answers.
+"""Stand-in for Transformer Engine on a CPU: its names, its state, its selection of kernels.
 
-It computes in PyTorch and quantizes nothing. What it answers about attention is what the release
-2.20.2 answers on Hopper or on Blackwell, so that both can be judged on any machine.
+It computes in PyTorch and quantizes nothing. It selects attention kernels as release 2.20.2 does
+on Hopper or on Blackwell, so that both can be tested on any machine.
 """
 
 # ruff: noqa: ANN401 - the library itself types almost nothing, and this copies its signatures
@@ -97,7 +97,7 @@ class LayerNormLinear(Linear):
 
 
 class State:
-    """What the library keeps in globals."""
+    """The library's global state."""
 
     recipe: Any = None
     compute_capability = (9, 0)
@@ -145,7 +145,7 @@ class DotProductAttention(nn.Module):
 
 
 class AttentionParams:
-    """Keeps what it is given."""
+    """Store its arguments."""
 
     def __init__(self, **fields: Any) -> None:
         self.__dict__.update(fields)
@@ -207,13 +207,7 @@ def install(
     compute_capability: tuple[int, int] = (9, 0),
     cudnn: tuple[int, int, int] = (9, 21, 1),
 ) -> None:
-    """Puts the stand-in where `import transformer_engine` finds it, for one test.
-
-    Args:
-        monkeypatch: Undoes it.
-        compute_capability: Whose answers to give.
-        cudnn: The version it claims to have loaded.
-    """
+    """Make `import transformer_engine` find the stand-in, for one test."""
     State.recipe, State.compute_capability, State.cudnn = None, compute_capability, cudnn
     State.attention_backends = {
         "attention_params": None,
