@@ -71,7 +71,7 @@ def _write_record(given: dict[str, object], attempt: Path, outcome: str) -> None
         "identity": identity,
         "config": given["point"],
         "outcome": outcome,
-        "reason": f"told to be {outcome}",
+        "reason": f"ends as {outcome}",
         "command": given["command"],
     }
     (attempt / "record.json").write_text(json.dumps(record))

@@ -14,7 +14,7 @@ import pytest
 from jobs.sweeps.ledger import Ledger
 from tests.faults.matrix import Report
 from tests.faults.reports import report_of
-from tests.slurm_cluster.launching import FAST, SlurmUser
+from tests.slurm_cluster.launching import SlurmUser
 from tests.slurm_cluster.slurm import SlurmCluster
 
 RETRIES = ("wait=true", "launch.retries=1")
@@ -35,8 +35,7 @@ class Command:
         self.status_output = ""
         self._log = user.folder / "screen"
         keys = {word.partition("=")[0] for word in words}
-        needed = ("cluster=slurm", f"cluster.python={user.node}", *FAST)
-        added = [word for word in needed if word.partition("=")[0] not in keys]
+        added = [word for word in user.site if word.partition("=")[0] not in keys]
         with self._log.open("wb") as log:
             self.process = subprocess.Popen(
                 user.words(verb, *added, *words),

@@ -14,7 +14,7 @@ from enum import Enum
 
 import pytest
 
-from jobs.record import INFRASTRUCTURE_CAUSES, Cause
+from jobs.record import INFRASTRUCTURE_CAUSES, Cause, State
 
 
 class Part(Enum):
@@ -130,8 +130,11 @@ def fault(
     """Make a test a row of the matrix; see `Row` for the arguments.
 
     Raises:
-        ValueError: Two rows have one name, or a row contradicts the rule of retries.
+        ValueError: Two rows have one name, a state does not exist, or a row contradicts the rule
+            of retries.
     """
+    if reported != REFUSED:
+        State(reported)
     if fault in ROWS:
         raise ValueError(f"two rows are named {fault!r}")
     if retried is not None and retried != (cause in INFRASTRUCTURE_CAUSES):

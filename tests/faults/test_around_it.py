@@ -21,7 +21,7 @@ from tests.launcher import Launcher
 from tests.slurm_cluster import stand_in_node as node
 from tests.slurm_cluster.daemons import missing_requirement
 from tests.slurm_cluster.fixtures import enter
-from tests.slurm_cluster.launching import FAST, SlurmUser
+from tests.slurm_cluster.launching import SlurmUser
 from tests.slurm_cluster.slurm import SlurmCluster
 
 pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("own-cluster")]
@@ -176,10 +176,9 @@ def without_controller(shared_sweep: Sweep) -> dict[str, subprocess.CompletedPro
     """Each verb while slurmctld is down; all at once, because each waits for its answer."""
     user = shared_sweep.user
     assert user.run("status", shared_sweep.running).returncode == 0  # caches the answer
-    site = ("cluster=slurm", f"cluster.python={user.node}", *FAST)
     words = {
-        "plan": site,
-        "sweep": (*site, f"runs_dir={user.folder / 'other'}"),
+        "plan": user.site,
+        "sweep": (*user.site, f"runs_dir={user.folder / 'other'}"),
         "status": (shared_sweep.running,),
         "collect": (shared_sweep.running, f"results_dir={user.folder / 'down'}"),
         "resume": (shared_sweep.ledger.sweep_id,),

@@ -255,7 +255,7 @@ def test_no_shell(slurm_user: SlurmUser, check: Check) -> None:
     marker = slurm_user.folder / "run"
     evil = f"`touch {marker}`$(touch {marker});touch {marker}|touch {marker}&"
     done = slurm_user.run(
-        *("run", "cluster=slurm", f"cluster.python={slurm_user.node}", *FAST, "wait=true"),
+        *("run", *slurm_user.site, "wait=true"),
         "shape.seed=0",
         *(f"{key}='{evil}'" for key in ("cluster.comment", "+cluster.env.EVIL", "shape.name")),
     )

@@ -22,10 +22,10 @@ from jobs.record import Cause
 from jobs.sweeps.ledger import PLANNED_JOB, Ledger, sweeps
 from tests.faults.matrix import Check, Part, Report, fault
 from tests.faults.reports import report_of
-from tests.launcher import Launcher, Result
+from tests.launcher import Launcher
 from tests.slurm_cluster.daemons import missing_requirement
 from tests.slurm_cluster.fixtures import enter
-from tests.slurm_cluster.launching import FAST, SlurmUser
+from tests.slurm_cluster.launching import SlurmUser
 from tests.slurm_cluster.slurm import SlurmCluster
 
 pytestmark = pytest.mark.slurm
@@ -46,6 +46,18 @@ def small_cluster() -> Iterator[SlurmCluster]:
         pytest.skip(reason)
     with SlurmCluster(accounting="none", max_array_size=2) as cluster:
         yield cluster
+
+
+@pytest.fixture
+def user(
+    small_cluster: SlurmCluster,
+    launcher: Launcher,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> SlurmUser:
+    """A user of the small cluster, whose sweeps this process's `launcher` resumes."""
+    enter(small_cluster, monkeypatch)
+    return SlurmUser(small_cluster, tmp_path)
 
 
 def holds(pattern: str, count: int = 1) -> Callable[[SlurmUser], bool]:
@@ -90,20 +102,11 @@ after_resume = partial(row, reported="PASSED", note="after `resume`")
         for moment in MOMENTS
     ],
 )
-def test_killed_when(
-    moment: str,
-    small_cluster: SlurmCluster,
-    launcher: Launcher,
-    check: Check,
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-) -> None:
+def test_killed_when(moment: str, user: SlurmUser, launcher: Launcher, check: Check) -> None:
     ready, before, after = MOMENTS[moment]
-    user = SlurmUser(small_cluster, tmp_path)
-    marks = tmp_path / "marks"
+    marks = user.folder / "marks"
     user.wrap("sbatch", SLOW_SBATCH.format(marks=marks, before=before, after=after))
-    site = ("cluster=slurm", f"cluster.python={user.node}", *FAST)
-    words: tuple[str, ...] = (*site, "launch.points_per_job=2")
+    words: tuple[str, ...] = (*user.site, "launch.points_per_job=2")
     seeds = "shape.seed=" + ",".join(str(100 * i) for i in range(12))
     if after:
         # Its jobs stay pending: they have no log yet and are known by their names alone.
@@ -121,12 +124,10 @@ def test_killed_when(
         assert not marks.exists()
         assert user.run("sweep", *words, seeds).returncode == 0
     ledger = user.ledger()
-    enter(small_cluster, monkeypatch)
-    done = _resume(launcher)
-    assert done.code == 0, done
-    small_cluster.wait(lambda: _has_ended(marks), "the sbatch that outlived its caller")
+    _resume(launcher)
+    user.cluster.wait(lambda: _has_ended(marks), "the sbatch that outlived its caller")
     user.wait(ledger)
-    _assert_no_job_twice(small_cluster, ledger, 12)
+    _assert_no_job_twice(user.cluster, ledger, 12)
     check(_report(user, ledger, launcher))
 
 
@@ -147,14 +148,12 @@ def _has_ended(marks: Path) -> bool:
     return words.count("before") == words.count("after")
 
 
-def _resume(launcher: Launcher) -> Result:
+def _resume(launcher: Launcher) -> None:
     """Resume; retry while an sbatch that outlived its caller still locks the sweep."""
     deadline = time.monotonic() + 20
-    while True:
-        done = launcher("resume")
-        if done.code != 2 or time.monotonic() > deadline:
-            return done
+    while (done := launcher("resume")).code == 2 and time.monotonic() < deadline:
         time.sleep(0.1)
+    assert done.code == 0, done
 
 
 def _assert_no_job_twice(cluster: SlurmCluster, ledger: Ledger, points: int) -> None:
@@ -205,39 +204,24 @@ def _release(user: SlurmUser, ledger: Ledger, known: set[str]) -> None:
 
 
 @after_resume("resume is killed before sbatch has answered")
-def test_resume_is_killed(
-    small_cluster: SlurmCluster,
-    launcher: Launcher,
-    check: Check,
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-) -> None:
-    user = SlurmUser(small_cluster, tmp_path)
+def test_resume_is_killed(user: SlurmUser, launcher: Launcher, check: Check) -> None:
     ledger = _cancelled_sweep(user)
     known = {line.job_id for line in ledger.jobs()}
-    marks = tmp_path / "marks"
+    marks = user.folder / "marks"
     user.wrap("sbatch", SLOW_SBATCH.format(marks=marks, before=0.0, after=1.0))
     with user.running("resume") as process:
-        small_cluster.wait(lambda: lines("marks", 2)(user), "an sbatch that has not answered")
+        user.cluster.wait(lambda: lines("marks", 2)(user), "an sbatch that has not answered")
         process.kill()
     assert {line.job_id for line in ledger.jobs()} == known
-    enter(small_cluster, monkeypatch)
-    assert _resume(launcher).code == 0
-    small_cluster.wait(lambda: _has_ended(marks), "the sbatch that outlived its caller")
+    _resume(launcher)
+    user.cluster.wait(lambda: _has_ended(marks), "the sbatch that outlived its caller")
     _release(user, ledger, known)
-    _assert_no_job_twice(small_cluster, ledger, 4 + 4)
+    _assert_no_job_twice(user.cluster, ledger, 4 + 4)
     check(_report(user, ledger, launcher))
 
 
 @after_resume("two resumes at once")
-def test_two_resumes(
-    small_cluster: SlurmCluster,
-    launcher: Launcher,
-    check: Check,
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-) -> None:
-    user = SlurmUser(small_cluster, tmp_path)
+def test_two_resumes(user: SlurmUser, launcher: Launcher, check: Check) -> None:
     ledger = _cancelled_sweep(user)
     known = {line.job_id for line in ledger.jobs()}
     with user.running("resume") as one, user.running("resume") as other:
@@ -245,9 +229,8 @@ def test_two_resumes(
         codes = sorted((one.returncode, other.returncode))
     # The second one was refused, or came so late that nothing was left to do.
     assert codes in ([0, 0], [0, 2]), output
-    enter(small_cluster, monkeypatch)
     _release(user, ledger, known)
-    _assert_no_job_twice(small_cluster, ledger, 4 + 4)
+    _assert_no_job_twice(user.cluster, ledger, 4 + 4)
     check(_report(user, ledger, launcher))
 
 
@@ -255,7 +238,6 @@ def test_two_resumes(
 
 
 @row("sacct is disabled: the cluster keeps no accounting", "ERROR", Cause.cancelled)
-def test_no_accounting(small_cluster: SlurmCluster, check: Check, tmp_path: Path) -> None:
-    user = SlurmUser(small_cluster, tmp_path)
+def test_no_accounting(user: SlurmUser, check: Check) -> None:
     ledger = _cancelled_sweep(user)
     check(report_of(user, ledger, ledger.plan()[0].point_id))

@@ -14,7 +14,7 @@ from jobs.collect.published import load_published
 from jobs.collect.store import STORE_NAME, load_collection
 from jobs.compare.comparison import compare
 from jobs.compare.page import page
-from jobs.errors import JobError, UsageError
+from jobs.errors import JobError
 from jobs.node.point_file import read_point_file
 from jobs.record import read_record
 from jobs.report.drawings import Plots
@@ -146,7 +146,7 @@ class _CollectedSweep:
             for word in ("14_1", "p-0001", "14", "latest", self.root.name):
                 try:
                     select([word], self.runs)
-                except UsageError:
+                except JobError:
                     refused = True
         return refused
 

@@ -50,6 +50,11 @@ class SlurmUser:
         self.runs = self.folder / "runs"
         self.node = install_stand_in(self.folder)
 
+    @property
+    def site(self) -> tuple[str, ...]:
+        """Overrides that select the cluster, and points of the stand-in."""
+        return ("cluster=slurm", f"cluster.python={self.node}", *FAST)
+
     def words(self, verb: str, *words: str) -> list[str]:
         """Return the command line; sweeps go to the user's folder unless `words` name another."""
         command = [sys.executable, str(self.root / "launch.py"), verb, *words]
@@ -93,7 +98,7 @@ class SlurmUser:
 
     def sweep(self, *words: str) -> tuple[subprocess.CompletedProcess[str], Ledger]:
         """Submit a sweep of stand-in points; fail the test if it was not submitted."""
-        done = self.run("sweep", "cluster=slurm", f"cluster.python={self.node}", *FAST, *words)
+        done = self.run("sweep", *self.site, *words)
         assert done.returncode in (0, 1, 3), done.stdout + done.stderr
         return done, self.ledger()
 

@@ -75,7 +75,7 @@ def test_a_point_whose_plan_is_damaged_costs_that_point_alone(
     resumed = launcher("resume")
     assert (resumed.code, resumed.err) == (1, "")
     assert "ERROR (lost)  " in resumed.out
-    assert "PASSED  told to be PASSED" in resumed.out.splitlines()
+    assert "PASSED  ends as PASSED" in resumed.out.splitlines()
     assert isinstance(launcher("repro", name).refused(), LedgerError)
 
 

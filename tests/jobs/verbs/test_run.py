@@ -44,9 +44,9 @@ def test_one_point_is_shown_whole_several_as_a_table(launcher: Launcher, tmp_pat
     several = launcher("sweep", "shape.seq_len=128,256", python).out
     assert several.splitlines()[:4] == [
         "[1/2] shape.seq_len=128",
-        "PASSED  told to be PASSED",
+        "PASSED  ends as PASSED",
         "[2/2] shape.seq_len=256",
-        "PASSED  told to be PASSED",
+        "PASSED  ends as PASSED",
     ]
     assert several.count("Points") == 1
 
