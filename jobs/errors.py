@@ -10,6 +10,7 @@ fields, never on the text.
         DuplicatePoint           two choices of a sweep that plan the same point
         InvalidWord              a word of the command line that cannot be used as typed
         MissingValue             a key without the value that it needs
+        NotComposed              a message of Hydra that no other class explains
         NotSettable              a key or flag that the user cannot set
         UnknownName              a command, flag, key or choice that does not exist
         WrongIds                 too few, too many or the wrong ids for a verb
@@ -124,6 +125,16 @@ class MissingValue(UsageError):
 
     def __str__(self) -> str:
         return f"{self.key} has no value; add {self.key}=..."
+
+
+@dataclass(eq=False)
+class NotComposed(UsageError):
+    """A configuration that Hydra could not compose, with Hydra's own message."""
+
+    detail: str
+
+    def __str__(self) -> str:
+        return f"the configuration cannot be composed: {self.detail}"
 
 
 @dataclass(eq=False)

@@ -34,6 +34,7 @@ from jobs.errors import (
     InvalidWord,
     JobError,
     MissingValue,
+    NotComposed,
     NotSettable,
     UnknownName,
     UsageError,
@@ -89,7 +90,7 @@ def refusal(error: Exception, words: Sequence[str] = ()) -> JobError:
     if isinstance(error, OmegaConfBaseException):
         return _refused_value(error, "", words)
     if isinstance(error, YAMLError | RecursionError):
-        return UsageError(f"a configuration file cannot be read: {_first_line(error)}")
+        return NotComposed(_first_line(error))
     if isinstance(error, OverflowError):
         return _too_wide(error, words)
     if isinstance(error, ValueError):
@@ -114,7 +115,7 @@ def _composition(error: Exception, words: Sequence[str]) -> JobError:
         return several_values(quoted[1] if quoted else "a key", words)
     if override:
         return UnknownName("key", override.partition("=")[0])
-    return UsageError(" ".join(text.split())[:400] or type(error).__name__)
+    return NotComposed(" ".join(text.split())[:400] or type(error).__name__)
 
 
 def several_values(word: str, words: Sequence[str] = ()) -> InvalidWord:
@@ -158,7 +159,7 @@ def _missing_file(error: MissingConfigException) -> JobError:
         return UnknownName(group, choice, nearest(choice, options), options)
     if path:
         return ConfigFileError(Path(f"{path}.yaml"), "does not exist", "see --info searchpath")
-    return UsageError(_first_line(error))
+    return NotComposed(_first_line(error))
 
 
 def _too_wide(error: OverflowError, words: Sequence[str]) -> JobError:
@@ -187,7 +188,7 @@ def _refused_word(error: ValueError, words: Sequence[str]) -> JobError:
         if not_a_choice and "." not in key and not (several or isinstance(override.value(), str)):
             return InvalidValue(key, "name one of its choices", override.value())
     if not_a_choice:  # in the line that a shell completes
-        return UsageError(_first_line(error))
+        return NotComposed(_first_line(error))
     raise error
 
 
