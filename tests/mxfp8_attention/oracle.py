@@ -1,7 +1,7 @@
-"""MXFP8 in exact integer arithmetic on bits: slow, plain, and sharing no line with the quantizer.
+"""MXFP8 in exact integer arithmetic on bits, independent of the quantizer.
 
 A magnitude is a Python integer that counts units of 2^-400, far below every number that occurs, so
-that sums, products and comparisons are exact. The one place where the rule itself rounds on the
+that sums, products and comparisons are exact. The one place at which the rule itself rounds on the
 way, amax times FP32(1 / largest) in FP32, is rounded here by hand.
 """
 

@@ -1,4 +1,4 @@
-"""A case is drawn as promised: from its seed, tensor by tensor, with the shape's own numbers."""
+"""A case is drawn from its seed, tensor by tensor, with the shape's parameters."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_tensors_of_one_seed_are_independent() -> None:
             assert correlation.abs() < 0.35  # five standard deviations
 
 
-def test_weights_have_the_asked_standard_deviation_and_gradients_are_no_constant() -> None:
+def test_weights_have_the_requested_deviation_and_gradients_are_random() -> None:
     case = make_case(tiny(init_std=0.05), "cpu")
     assert case.weights["qkv_weight"].float().std().item() == pytest.approx(0.05, rel=0.01)
     assert case.dout_SBC.float().std().item() == pytest.approx(1, rel=0.02)
@@ -65,6 +65,6 @@ def test_yarn_changes_tables_and_softmax_scale() -> None:
     assert not torch.equal(plain.tables.cos, yarn.tables.cos)
 
 
-def test_a_layout_that_is_not_computed_is_refused_with_its_remedy() -> None:
+def test_an_unsupported_format_is_refused() -> None:
     with pytest.raises(ValueError, match=r"^shape.qkv_format"):
         make_case(tiny(qkv_format=QkvFormat.thd), "cpu")

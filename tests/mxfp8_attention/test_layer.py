@@ -50,7 +50,7 @@ def test_paths_share_no_storage_with_the_case() -> None:
     assert all(weight.any() for weight in case.weights.values())
 
 
-def test_what_no_arm_is_emulated_for_is_refused_and_so_is_an_unknown_backend() -> None:
+def test_recipes_without_emulation_and_unknown_backends_are_refused() -> None:
     case = make_case(tiny(), "cpu")
     with pytest.raises(ValueError, match=r"^recipe"):
         build_path("emulated", Fp8CurrentRecipe(), case)

@@ -11,7 +11,7 @@ CPU = torch.device("cpu")
 
 
 @pytest.mark.parametrize("seq_len", [128, 1024, 4096, 65536])
-def test_pieces_cover_every_head_once_and_fit_where_one_head_does(seq_len: int) -> None:
+def test_pieces_cover_every_head_once_and_fit_if_one_head_fits(seq_len: int) -> None:
     pieces = list(head_pieces(130, seq_len, seq_len, 5, CPU))
     assert [head for piece in pieces for head in range(130)[piece]] == list(range(130))
     one = piece_bytes(seq_len, seq_len, 5)
@@ -24,7 +24,7 @@ def test_a_head_of_dsv3_needs_336_mb() -> None:
     assert piece_bytes(4096, 4096, 5) == 335_544_320
 
 
-def test_the_two_layouts_are_each_others_inverse() -> None:
+def test_the_two_layouts_are_inverse() -> None:
     x = torch.arange(5 * 2 * 3 * 4).view(5, 2, 3, 4)
     assert to_NSD(x).shape == (6, 5, 4)
     assert torch.equal(to_SBHD(to_NSD(x), batch=2), x)
@@ -44,7 +44,7 @@ def test_tf32_needs_exact_operands_and_a_gpu(
     assert torch.get_float32_matmul_precision() == before
 
 
-def test_the_precision_is_put_back_after_an_error() -> None:
+def test_the_precision_is_restored_after_an_error() -> None:
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("high")
     try:

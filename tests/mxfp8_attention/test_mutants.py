@@ -1,4 +1,4 @@
-"""A gate counts only if it catches faults: every one that moves a result by more than rounding."""
+"""The gates catch every fault that moves a result by more than rounding."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def caught(result: Judgement) -> bool:
 
 
 @each_init
-def test_a_sound_path_passes(init: str) -> None:
+def test_the_correct_path_passes(init: str) -> None:
     result = judgement(init)
     assert (result.path, result.stage, result.moved) == ([], [], 0)
 
 
 @each_init
 @each_mutant
-def test_calibrated_catches_whatever_moves_a_result_by_more_than_rounding(
+def test_calibrated_catches_every_fault_that_moves_a_result_by_more_than_rounding(
     mutant: Mutant, init: str
 ) -> None:
     result = judgement(init, mutant.plant)
@@ -42,13 +42,13 @@ def test_calibrated_catches_whatever_moves_a_result_by_more_than_rounding(
 
 @each_init
 @pytest.mark.parametrize("name", SAME_NUMBERS)
-def test_what_leaves_the_numbers_as_they_are_cannot_be_caught(name: str, init: str) -> None:
+def test_faults_that_do_not_change_the_numbers_escape(name: str, init: str) -> None:
     result = judgement(init, LISTED[name].plant)
     assert result.moved < 0.05
     assert not caught(result)
 
 
-def test_nothing_else_escapes_but_e5m2_probabilities_of_a_one_hot_softmax() -> None:
+def test_only_e5m2_probabilities_of_a_one_hot_softmax_escape_besides() -> None:
     """There P is 0 or 1, and both formats hold that."""
     escaped = {
         (mutant.name, init)
@@ -68,14 +68,14 @@ def test_nothing_else_escapes_but_e5m2_probabilities_of_a_one_hot_softmax() -> N
         "rotary key's gradient from head 0 alone",
     ],
 )
-def test_only_a_single_stage_shows_some_faults(name: str) -> None:
+def test_some_faults_are_caught_only_by_their_stage(name: str) -> None:
     result = judgement("one-hot", LISTED[name].plant)
     assert result.path == []
     assert result.stage
 
 
 @each_init
-def test_the_seeds_tolerance_fails_a_sound_path_whose_gradients_are_sums_over_tokens(
+def test_the_seed_tolerance_fails_the_correct_path_in_gradients_that_are_sums_over_tokens(
     init: str,
 ) -> None:
     assert {"dqkv_weight", "dqkv_bias", "dout_weight"} <= set(judgement(init).seed)
@@ -94,5 +94,5 @@ def test_the_seeds_tolerance_fails_a_sound_path_whose_gradients_are_sums_over_to
         "BF16 attention instead of MXFP8",
     ],
 )
-def test_the_seeds_tolerance_on_the_output_alone_lets_real_faults_through(name: str) -> None:
+def test_the_seed_tolerance_on_the_output_alone_misses_faults(name: str) -> None:
     assert "out" not in judgement("even", LISTED[name].plant).seed

@@ -1,4 +1,4 @@
-"""The FP32 path is the layer: against FP64 written from the definition, and between layouts."""
+"""The FP32 path matches the layer in FP64, written from its definition, in both layouts."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_the_pieces_that_heads_run_in_change_nothing(monkeypatch: pytest.MonkeyP
         assert distance(piecewise[name], tensor) < 1e-6, name
 
 
-def test_a_precision_set_outside_is_put_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_precision_set_outside_is_restored(monkeypatch: pytest.MonkeyPatch) -> None:
     before = torch.get_float32_matmul_precision()
     try:
         torch.set_float32_matmul_precision("high")

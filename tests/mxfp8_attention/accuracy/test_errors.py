@@ -1,4 +1,4 @@
-"""Errors of a tensor: the right numbers, as a whole, by head, and whatever it holds."""
+"""Errors of a tensor as a whole and by head, for any values."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def pair(*size: int) -> tuple[Tensor, Tensor]:
     return reference + 0.1 * torch.randn(size, generator=generator), reference
 
 
-def test_the_numbers_are_what_their_names_say() -> None:
+def test_each_error_follows_its_definition() -> None:
     actual, reference = pair(128, 1, 256)
     result = tensor_errors("out", actual, reference, SHAPE, atol=0.1, rtol=0.05)
     difference = (actual - reference).double()
@@ -67,7 +67,7 @@ def test_head_views_hold_every_element_once_and_know_their_heads(projection: Pro
         assert bool(by_head) == (name not in without_heads), name
 
 
-def test_one_head_of_every_tensor_is_where_the_layer_has_it() -> None:
+def test_head_views_have_the_heads_of_the_layer() -> None:
     """A head whose value weights are zero has no gradient anywhere but in its own value."""
     shape = tiny(bias=False)
     case = make_case(shape, "cpu")
@@ -104,7 +104,7 @@ def test_pieces_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 @pytest.mark.parametrize("place", [0, -1])
-def test_one_value_that_is_not_finite_shows_in_every_number(value: float, place: int) -> None:
+def test_one_nonfinite_value_shows_in_every_error(value: float, place: int) -> None:
     actual, reference = pair(128, 1, 4, 64)
     actual[place, 0, 3, place] = value
     result = tensor_errors("v", actual, reference, SHAPE, atol=0.5, rtol=0.05)
@@ -117,7 +117,7 @@ def test_one_value_that_is_not_finite_shows_in_every_number(value: float, place:
     assert result.outside_share > 0
 
 
-def test_zeros_are_no_error_against_zeros_and_an_infinite_one_where_something_was_added() -> None:
+def test_two_zeros_have_no_error_and_a_zero_reference_an_infinite_one() -> None:
     zeros, ones = torch.zeros(128, 1, 256), torch.ones(128, 1, 256)
     same = tensor_errors("out", zeros, zeros, SHAPE)
     assert (same.rel_l2, same.cosine) == (0, 1)

@@ -109,17 +109,17 @@ def test_a_failure_is_one_line_with_its_tensor_and_arm() -> None:
     ]
 
 
-def test_a_bf16_result_where_fp8_was_asked_misses_the_lower_bound() -> None:
+def test_a_bf16_result_instead_of_fp8_misses_the_lower_bound() -> None:
     assert verdict(replace(CLEAN, rel_l2=0.004, worst_head_rel_l2=0.005)).passed is False
 
 
-def test_the_bf16_arm_is_held_to_bf16s_own_error_from_above_alone() -> None:
+def test_the_bf16_arm_has_only_an_upper_bound() -> None:
     result = verdict(replace(CLEAN, rel_l2=0.004, worst_head_rel_l2=0.0), arm=BF16_ARM)
     assert (result.passed, result.low, result.high) == (True, None, 0.02)
     assert verdict(replace(CLEAN, rel_l2=0.021), arm=BF16_ARM).passed is False
 
 
-def test_a_lower_bound_that_bf16_passes_as_well_is_not_set() -> None:
+def test_a_lower_bound_that_bf16_meets_is_not_set() -> None:
     near = replace(
         PREDICTION, tensors={"attention": TensorPrediction(FP8, replace(FP8, rel_l2=0.07), FP8)}
     )
@@ -127,7 +127,7 @@ def test_a_lower_bound_that_bf16_passes_as_well_is_not_set() -> None:
     assert verdict(replace(CLEAN, rel_l2=0.01), prediction=near).passed is True
 
 
-def test_what_seeds_differ_widens_both_bounds() -> None:
+def test_the_deviation_over_seeds_widens_both_bounds() -> None:
     wide = replace(FP8, deviation=0.05)
     prediction = replace(PREDICTION, tensors={"attention": TensorPrediction(wide, BF16, wide)})
     result = verdict(prediction=prediction, seed_deviations=4)
@@ -136,7 +136,7 @@ def test_what_seeds_differ_widens_both_bounds() -> None:
     assert verdict(prediction=prediction, seed_deviations=0).high == pytest.approx(0.125)
 
 
-def test_a_stage_is_held_to_its_own_prediction_and_factors() -> None:
+def test_a_stage_has_its_own_prediction_and_factors() -> None:
     error = replace(CLEAN, rel_l2=0.04, worst_head_rel_l2=0.042)
     result = verdict(error, reference=STAGE_REFERENCE)
     assert result.passed is True
@@ -146,7 +146,7 @@ def test_a_stage_is_held_to_its_own_prediction_and_factors() -> None:
         assert verdict(replace(error, rel_l2=rel_l2), reference=STAGE_REFERENCE).passed is False
 
 
-def test_calibrated_decides_nothing_against_bf16_but_that_values_are_finite() -> None:
+def test_calibrated_requires_only_finite_values_against_bf16() -> None:
     assert verdict(replace(CLEAN, rel_l2=9), reference=BF16_REFERENCE).passed is None
     broken = replace(CLEAN, nonfinite_count=1)
     assert verdict(broken, reference=BF16_REFERENCE).passed is False
@@ -174,7 +174,7 @@ def seed_verdict(
     return result
 
 
-def test_seed_decides_elements_of_the_recipe_against_bf16_alone() -> None:
+def test_seed_gates_only_the_recipe_against_bf16() -> None:
     some = replace(CLEAN, outside_share=1e-6)
     assert seed_verdict(CLEAN, RECIPE_ARM, BF16_REFERENCE).passed is True
     missed = seed_verdict(some, RECIPE_ARM, BF16_REFERENCE)
@@ -185,13 +185,13 @@ def test_seed_decides_elements_of_the_recipe_against_bf16_alone() -> None:
     assert seed_verdict(some, BF16_ARM, FP32_REFERENCE).passed is None
 
 
-def test_seed_without_a_share_is_no_pass() -> None:
+def test_seed_fails_without_a_share() -> None:
     unknown = replace(CLEAN, outside_share=None)
     assert seed_verdict(unknown, RECIPE_ARM, BF16_REFERENCE).passed is False
 
 
 @pytest.mark.parametrize("reference", [FP32_REFERENCE, BF16_REFERENCE])
-def test_none_fails_nothing_but_nan_and_infinity(reference: str) -> None:
+def test_none_fails_only_nan_and_infinity(reference: str) -> None:
     def passed(error: TensorErrors) -> bool | None:
         errors = {"out": error}
         (result,) = judge(NoTolerance(), arm=RECIPE_ARM, reference=reference, errors=errors)

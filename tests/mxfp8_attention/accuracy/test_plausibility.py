@@ -52,7 +52,7 @@ def test_an_honest_prediction_of_another_shape_is_plausible(recipe: Recipe) -> N
 
 
 def test_fp8_attention_that_is_nearly_one_hot_is_plausible() -> None:
-    """Its gradients err by 40 %, which is sound there."""
+    """Its gradients have 40 % error, which is correct there."""
     peaked = replace(UNSTORED, init_std=0.25)
     prediction = predict(peaked, MxFp8Recipe(), "cpu", [1])
     assert prediction.stages["dq"].recipe.rel_l2 > 0.25

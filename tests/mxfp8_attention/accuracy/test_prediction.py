@@ -72,7 +72,7 @@ def test_the_recipe_bf16_is_predicted_as_the_bf16_arm() -> None:
 
 
 def test_one_tensor_rounded_twice_errs_by_the_formula_of_gaussian_data() -> None:
-    """3.76 %: two operands of 2.66 %, as a bf16 Gaussian in E4M3 has it."""
+    """3.76 %: two operands with the 2.66 % of a bf16 Gaussian in E4M3."""
     prediction = predict(tiny(), MxFp8Recipe(), "cpu", 3)
     for name in ("q", "k", "v"):
         assert prediction.tensors[name].recipe.rel_l2 == pytest.approx(0.0266 * 2**0.5, rel=0.02)
@@ -114,7 +114,7 @@ def missed(shape: Shape, seed: int) -> list[str]:
 
 @pytest.mark.parametrize("projection", Projection)
 @pytest.mark.parametrize("seed", range(2000, 2006))
-def test_a_sound_arm_passes_with_any_seed(projection: Projection, seed: int) -> None:
+def test_a_correct_arm_passes_with_any_seed(projection: Projection, seed: int) -> None:
     assert missed(replace(TINY, projection=projection), seed) == []
 
 

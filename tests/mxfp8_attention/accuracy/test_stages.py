@@ -1,4 +1,4 @@
-"""A stage's own error: what its roundings make, whatever came before it."""
+"""A stage's error is that of its own roundings, whatever came before."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ATTENTION = ("attention", "dq", "dk", "dv")
 
 @pytest.mark.parametrize("projection", Projection)
 @pytest.mark.parametrize("init_std", [0.0625, 0.18])
-def test_each_stage_shows_its_own_roundings_whatever_the_initialisation(
+def test_each_stage_has_the_error_of_its_own_roundings(
     projection: Projection, init_std: float
 ) -> None:
     shape = tiny(projection=projection, init_std=init_std)
@@ -53,7 +53,7 @@ def test_the_fp32_path_has_no_error_in_any_stage(projection: Projection) -> None
 
 
 @pytest.mark.parametrize("projection", Projection)
-def test_a_staged_step_is_a_step_with_what_passes_between_stages(projection: Projection) -> None:
+def test_a_staged_step_adds_the_tensors_between_stages(projection: Projection) -> None:
     shape = tiny(projection=projection)
     path = EmulatedPath(MxFp8Recipe(), make_case(shape, "cpu"))
     step, staged = path.step(), staged_step(path)
@@ -64,7 +64,7 @@ def test_a_staged_step_is_a_step_with_what_passes_between_stages(projection: Pro
     assert list(stage_errors(path, staged))[:2] == [*projected_names(shape), "q"][:2]
 
 
-def test_a_fault_in_one_stage_shows_there_and_nowhere_else() -> None:
+def test_a_fault_shows_only_in_its_own_stage() -> None:
     case = make_case(tiny(), "cpu")
     path = EmulatedPath(MxFp8Recipe(), case)
     sound = stage_errors(path)

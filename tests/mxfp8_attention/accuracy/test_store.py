@@ -63,7 +63,7 @@ def test_everything_that_changes_a_number_is_part_of_the_key(shape: Shape) -> No
     assert prediction_key(shape, MxFp8Recipe()) != prediction_key(tiny(), MxFp8Recipe())
 
 
-def test_yarns_parameters_count_where_yarn_is_used() -> None:
+def test_yarn_parameters_are_part_of_the_key_only_with_yarn() -> None:
     assert prediction_key(tiny(yarn_factor=2.0), MxFp8Recipe()) == prediction_key(
         tiny(), MxFp8Recipe()
     )

@@ -124,7 +124,7 @@ def test_a_baseline_without_a_fused_kernel_is_refused() -> None:
     assert check.refusal is Refusal.unsupported
 
 
-def test_a_listener_leaves_the_librarys_logging_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_capturing_the_log_restores_the_logger(monkeypatch: pytest.MonkeyPatch) -> None:
     fake_transformer_engine.install(monkeypatch)
     logger = logging.getLogger("DotProductAttention")
     handlers, propagate = list(logger.handlers), logger.propagate
@@ -148,7 +148,7 @@ def test_a_listener_leaves_the_librarys_logging_as_it_was(monkeypatch: pytest.Mo
         ((10, 0), (9, 21, 1), Fp8CurrentRecipe(fp8_dpa=True), DSV3, FUSED_FP8),
     ],
 )
-def test_the_library_is_asked_for_exactly_this_shape_and_recipe(
+def test_the_library_is_queried_for_exactly_this_shape_and_recipe(
     compute_capability: tuple[int, int],
     cudnn: tuple[int, int, int],
     recipe: Recipe,
@@ -167,7 +167,7 @@ def test_the_library_is_asked_for_exactly_this_shape_and_recipe(
         assert any("Disabling FusedAttention" in reason for reason in selected.reasons)
 
 
-def test_what_ran_is_what_was_chosen_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_last_kernel_is_that_of_the_last_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     fake_transformer_engine.install(monkeypatch)
     case = make_case(replace(HOPPER_FP8, seq_len=32, hidden=64, num_heads=1), "cpu")
     forget_kernel()
@@ -183,7 +183,7 @@ def test_what_ran_is_what_was_chosen_anew(monkeypatch: pytest.MonkeyPatch) -> No
 class TestOnTransformerEngine:
     """On a CUDA GPU, with the real library."""
 
-    def test_the_answer_before_is_what_runs(self) -> None:
+    def test_the_queried_kernel_is_the_one_that_runs(self) -> None:
         shape = Shape(name="small", seq_len=256, hidden=512, num_heads=4, init_std=512**-0.5)
         case = make_case(shape, "cuda")
         before = query_kernel(shape, Bf16Recipe(), case.softmax_scale)

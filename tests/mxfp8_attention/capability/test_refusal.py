@@ -173,7 +173,7 @@ def test_a_probe_is_never_refused() -> None:
     assert refusal_by_config(probe) is None
 
 
-def test_a_login_node_needs_no_torch_for_it() -> None:
+def test_a_refusal_needs_no_torch() -> None:
     program = (
         "import sys; import mxfp8_attention.capability.refusal; sys.exit('torch' in sys.modules)"
     )

@@ -79,7 +79,7 @@ def exact(tensors: list[Tensor], mask: AttentionMask) -> list[Tensor]:
 
 
 def distinct(tensors: list[Tensor]) -> int:
-    """How many different values they hold together."""
+    """Number of different values in all of them."""
     return len({value for tensor in tensors for value in tensor.flatten().tolist()})
 
 
@@ -96,7 +96,7 @@ def test_mxfp8_agrees_with_plain_loops_over_blocks(mask: AttentionMask) -> None:
         assert distance(value[:, 0, 1], expected) < 3e-3
 
 
-def test_a_maximum_within_the_threshold_is_unrecorded_folders_and_another_is_followed() -> None:
+def test_the_running_maximum_is_raised_only_beyond_the_threshold() -> None:
     # One query; the second tile's key scores 4 bits more than the first's, or a little more.
     for nats, expected in ((4 * math.log(2) * 0.99, 0.0), (4 * math.log(2) * 1.01, None)):
         tiles: list[Tensor] = []

@@ -1,4 +1,4 @@
-"""The emulated layer: marked as such, in every recipe, on a CPU and on a GPU alike."""
+"""The emulated layer: marked as such, in every recipe, equal on a CPU and on a GPU."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ SHAPES = (
 
 
 @pytest.mark.parametrize("recipe", ALL_RECIPES, ids=str)
-def test_an_emulated_path_says_so_and_what_it_emulates(recipe: Recipe) -> None:
+def test_an_emulated_path_is_marked_and_named(recipe: Recipe) -> None:
     path = EmulatedPath(recipe, make_case(tiny(), "cpu"))
     assert path.emulated
     assert path.name == path.precision == recipe.name.name

@@ -213,7 +213,7 @@ def test_work_in_pieces_gives_the_same(
     assert torch.equal(fake_quantize(x, axis), whole.dequantize())
 
 
-def test_dequantized_values_are_rounded_once_to_the_type_asked_for() -> None:
+def test_dequantized_values_are_rounded_once_to_the_requested_type() -> None:
     x = torch.randn(4, 64)
     for dtype in (torch.bfloat16, torch.float16, torch.float64):
         assert torch.equal(quantize_rowwise(x).dequantize(dtype), fake_quantize(x, -1).to(dtype))

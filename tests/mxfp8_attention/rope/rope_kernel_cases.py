@@ -158,7 +158,7 @@ def formats_and_positions(device: str) -> None:
 
 
 def any_tile_gives_the_same(device: str) -> None:
-    """How the heads are cut, evenly or not, decides nothing but the speed."""
+    """The cut of the heads, even or not, affects only the speed."""
     shape = Shape(2, 2, 5, 10, 6, 12)
     random = partial(_random, shape, torch.Generator().manual_seed(5), device)
     tables = rope_tables(2, 6, device=device)
@@ -211,7 +211,7 @@ def _dense_inside(buffer: list[Tensor], *shape: int) -> Tensor:
 
 
 def nothing_else_is_written(device: str) -> None:
-    """Whatever shape and strides: results equal eager, inputs and all memory around stay."""
+    """Results equal eager for any shape and strides; inputs and memory around stay unchanged."""
 
     @settings(max_examples=25, deadline=None, database=None, derandomize=True)
     @given(
@@ -273,7 +273,7 @@ def _check_memory(shape: Shape, order: list[int], gap: int, backward: bool, devi
 
 
 def autograd_tracks_a_change_in_place(device: str) -> None:
-    """A kernel writes behind PyTorch's back: without a word, a saved tensor would be stale."""
+    """Otherwise a tensor saved for backward would silently be stale."""
     tables = rope_tables(4, 6, device=device)
     x = torch.ones(4, 1, 2, 10, device=device)
     before = x._version

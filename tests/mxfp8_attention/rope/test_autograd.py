@@ -1,4 +1,4 @@
-"""Gradients of MLA RoPE: the transpose exactly, nothing changed unasked, in place only when told.
+"""Gradients of MLA RoPE: the transpose exactly, in place only when requested.
 
 Axes: s sequence, b batch, h heads, d width of a head.
 """
@@ -116,7 +116,7 @@ def test_inputs_and_incoming_gradients_stay_as_they_are() -> None:
 
 
 @pytest.mark.parametrize("rope", [_q, _k, _q_in_place, _q_in_place_and_its_gradient])
-def test_a_sums_expanded_gradient_is_taken(rope: Callable[[Tensor], Tensor]) -> None:
+def test_the_expanded_gradient_of_a_sum_is_accepted(rope: Callable[[Tensor], Tensor]) -> None:
     x = torch.randn(5, 2, 3, 10, requires_grad=True)
     (of_sum,) = torch.autograd.grad(rope(x).sum(), x)
     (of_ones,) = torch.autograd.grad(rope(x), x, torch.ones(5, 2, 3, 10))
@@ -154,7 +154,7 @@ def test_in_place_changes_the_rotary_columns_of_a_view_alone() -> None:
     assert torch.equal(buffer, before)
 
 
-def test_autograd_knows_of_a_change_in_place() -> None:
+def test_autograd_tracks_a_change_in_place() -> None:
     x = torch.randn(5, 2, 3, 10, requires_grad=True)
     saved = x.exp()  # exp keeps its result for backward
     mla_rope_q(saved, TABLES, rope_dim=6, inplace=True)
@@ -198,8 +198,8 @@ def test_elements_that_share_memory_cannot_be_rotated_in_place() -> None:
 @pytest.mark.parametrize(
     ("axis", "step"), [(0, slice(None, None, 3)), (1, slice(None, None, 2)), (3, slice(0, 20, 2))]
 )
-def test_every_second_element_of_an_axis_is_no_overlap(axis: int, step: slice) -> None:
-    """A view may end before the axis around it would: its last stride is not all its own."""
+def test_strided_views_do_not_overlap(axis: int, step: slice) -> None:
+    """A view may end before its last stride does."""
     buffer = torch.randn(5, 5, 7, 20)
     index = [slice(None), slice(None), slice(1, None, 3), slice(0, 10)]
     index[axis] = step

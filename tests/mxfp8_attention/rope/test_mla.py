@@ -149,7 +149,7 @@ def test_formats_differ_in_the_order_of_axes_alone() -> None:
 
 
 @pytest.mark.parametrize("lengths", [(5, 1, 7), (0, 4, 0, 3), (9,)])
-def test_packed_sequences_start_at_position_0_each(lengths: tuple[int, ...]) -> None:
+def test_each_packed_sequence_starts_at_position_0(lengths: tuple[int, ...]) -> None:
     tables = rope_tables(9, 8)
     padding = 2
     cu_seqlens = torch.tensor((0, *lengths)).cumsum(0).to(torch.int32)
@@ -206,8 +206,8 @@ def test_an_offset_and_explicit_positions_pick_rows_of_the_tables() -> None:
     assert torch.equal(packed, want[:, 0])
 
 
-def test_an_offset_of_packed_sequences_is_where_each_of_them_starts() -> None:
-    """As a rank of context parallelism, or a decoder, holds the second part of each."""
+def test_an_offset_applies_to_each_packed_sequence() -> None:
+    """A rank of context parallelism, or a decoder, may hold the second part of each sequence."""
     tables = rope_tables(12, 8)
     cu_seqlens = torch.tensor([0, 3, 3, 7])
     x = torch.randn(9, 2, 20)
@@ -234,14 +234,14 @@ def test_a_position_outside_the_tables_gives_nan() -> None:
 
 
 @pytest.mark.parametrize("shape", [(0, 2, 3), (4, 0, 3)])
-def test_no_tokens_give_no_tokens(shape: tuple[int, int, int]) -> None:
+def test_empty_tensors_stay_empty(shape: tuple[int, int, int]) -> None:
     tables = rope_tables(4, 6)
     assert mla_rope_q(torch.ones(*shape, 10), tables, rope_dim=6).shape == (*shape, 10)
     k, v = mla_rope_kv(torch.ones(*shape, 9), torch.ones(*shape[:2], 1, 6), tables, nope_dim=4)
     assert (k.shape, v.shape) == ((*shape, 10), (*shape, 5))
 
 
-def test_a_head_may_be_rotary_from_end_to_end() -> None:
+def test_a_head_may_be_all_rotary() -> None:
     tables = rope_tables(4, 6)
     q = torch.randn(4, 2, 3, 6)
     _assert_rounded_once(mla_rope_q(q, tables, rope_dim=6), _rotated(q, tables))

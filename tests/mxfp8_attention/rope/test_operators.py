@@ -1,4 +1,4 @@
-"""PyTorch takes the RoPE operators, torch.compile traces them, no kernel is chosen silently."""
+"""PyTorch accepts the RoPE operators, torch.compile traces them, no kernel falls back."""
 
 from __future__ import annotations
 
@@ -80,9 +80,7 @@ def test_auto_follows_the_device() -> None:
 
 
 @pytest.mark.parametrize("kernel", ["auto", "triton"])
-def test_a_gpu_without_triton_is_an_error_that_names_the_way_out(
-    kernel: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_gpu_without_triton_is_an_error(kernel: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rope_ops, "find_spec", lambda name: None)
     with pytest.raises(ImportError, match=r"^rope_kernel=triton"):
         resolve_kernel(kernel, torch.device("cuda"))

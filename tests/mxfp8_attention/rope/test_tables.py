@@ -90,7 +90,7 @@ def test_table_factor_follows_the_two_weights() -> None:
 
 
 @pytest.mark.parametrize("cp_size", [1, 2, 4])
-def test_context_parallel_ranks_share_the_positions_out(cp_size: int) -> None:
+def test_context_parallel_ranks_split_the_positions(cp_size: int) -> None:
     ranks = [context_parallel_positions(32, cp_size, rank) for rank in range(cp_size)]
     assert torch.equal(torch.cat(ranks).sort().values, torch.arange(32))
     # Equal work under a causal mask: a token at position p attends to p + 1 tokens.

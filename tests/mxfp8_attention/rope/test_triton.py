@@ -56,7 +56,7 @@ def test_the_interpreter_reports_what_fails(interpreter: Interpreter) -> None:
 @needs_triton
 @pytest.mark.parametrize("arch", [90, 100])
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64], ids=str)
-def test_kernels_compile_for_a_gpu_that_is_not_here(
+def test_kernels_compile_for_another_gpu(
     arch: int, dtype: torch.dtype, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))

@@ -40,11 +40,11 @@ class _Recipe:
 
 
 class DelayedScaling(_Recipe):
-    """One scale a tensor, from history."""
+    """One scale per tensor, from history."""
 
 
 class Float8CurrentScaling(_Recipe):
-    """One scale a tensor, from the tensor."""
+    """One scale per tensor, from the tensor."""
 
 
 class MXFP8BlockScaling(_Recipe):
@@ -106,7 +106,7 @@ class State:
 
 
 class DotProductAttention(nn.Module):
-    """Chooses a kernel, notes it, and computes by definition."""
+    """Selects a kernel, records it, and computes by definition."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__()
@@ -158,7 +158,7 @@ class AttentionLogging:
 
 
 def get_attention_backend(params: AttentionParams) -> tuple[Any, ...]:
-    """The library's choice for FP8 and BF16, with the lines it logs."""
+    """Select a kernel for FP8 and BF16, with the library's log lines."""
     logger = logging.getLogger("DotProductAttention")
     logger.setLevel(AttentionLogging._log_level)
     recipe: Any = params.fp8_meta["recipe"] if params.fp8 else None  # type: ignore[attr-defined]

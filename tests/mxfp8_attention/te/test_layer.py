@@ -1,4 +1,4 @@
-"""The layer through Transformer Engine; what needs the library runs on a CUDA GPU (`-m te`)."""
+"""The layer through Transformer Engine; tests of the library itself need a CUDA GPU (`-m te`)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def small(**changed: object) -> Shape:
 
 
 class Quantized(torch.Tensor):
-    """Stands for a quantized tensor of the library: a Tensor of another type."""
+    """Stand-in for a quantized tensor of the library: a Tensor of another type."""
 
     def dequantize(self) -> torch.Tensor:
         return torch.full((2, 3), 7.0)
@@ -50,7 +50,7 @@ def test_a_quantized_projection_is_dequantized_before_it_is_split() -> None:
     assert torch.equal(plain, torch.full((2, 3), 7.0))
 
 
-def test_a_plain_projection_is_left_alone() -> None:
+def test_a_plain_projection_is_returned_as_it_is() -> None:
     plain = torch.zeros(2, 3)
     assert dequantized(plain) is plain
 
@@ -94,7 +94,7 @@ class TestOnAStandIn:
         ],
     )
     def test_cached_weights_are_those_of_the_step_that_is_validated(self, recipe: Recipe) -> None:
-        """Delayed scaling quantizes its first step by a scale that knows no weight yet."""
+        """Delayed scaling quantizes its first step with a scale from before any weight."""
         case = make_case(small(seq_len=32, hidden=64, num_heads=1), "cpu")
         path = TransformerEnginePath(recipe, case)
         layer = path.layers["out"]
@@ -112,7 +112,7 @@ class TestOnAStandIn:
         assert step_with(9.0) == 8.0
         assert path.weight_cache_is_reused() is True
 
-    def test_the_cache_check_notices_a_run_that_quantizes_anew(
+    def test_the_cache_check_detects_a_pass_that_requantizes(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         case = make_case(small(seq_len=32, hidden=64, num_heads=1), "cpu")
@@ -125,7 +125,7 @@ class TestOnAStandIn:
             )
         assert path.weight_cache_is_reused() is False
 
-    def test_requantized_weights_are_not_asked(self) -> None:
+    def test_the_cache_check_does_not_apply_to_requantized_weights(self) -> None:
         case = make_case(small(seq_len=32, hidden=64, num_heads=1), "cpu")
         path = TransformerEnginePath(Fp8CurrentRecipe(), case)
         path.step()
@@ -192,9 +192,7 @@ class TestOnTransformerEngine:
         assert torch.equal(one["out"], other["out"])
 
     @pytest.mark.parametrize("recipe", [Fp8CurrentRecipe(), Fp8BlockRecipe(), Fp8DelayedRecipe()])
-    def test_cached_weights_are_reused_and_requantized_ones_are_not_asked(
-        self, recipe: Recipe
-    ) -> None:
+    def test_cached_weights_are_reused(self, recipe: Recipe) -> None:
         case = make_case(small(), "cuda")
         path = TransformerEnginePath(recipe, case)
         path.step()
@@ -205,7 +203,7 @@ class TestOnTransformerEngine:
             cached.step()
         assert cached.weight_cache_is_reused() is True
 
-    def test_the_check_notices_weights_that_are_quantized_anew(
+    def test_the_cache_check_detects_requantized_weights(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         case = make_case(small(), "cuda")
