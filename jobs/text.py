@@ -91,6 +91,12 @@ def join_sentences(*texts: str, by: str = "; ") -> str:
     return by.join([*map(strip_full_stop, firsts), last])
 
 
+def first_line(text: str, length: int = 100) -> str:
+    """Return the first line of a text without control characters, cut to a length."""
+    first = plain_text(text).partition("\n")[0].replace("\t", "  ")
+    return first if len(first) <= length else first[: length - 1] + "…"
+
+
 def pluralize(count: int, one: str, many: str | None = None) -> str:
     """Return `1 point` or `2 points`; `many` is the plural if it is not formed by an s."""
     return f"{count} {one if count == 1 else many or one + 's'}"

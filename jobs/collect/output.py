@@ -3,29 +3,27 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from jobs.perf import EMULATED_NOTE
+from jobs.record import DIRECTIONS
 from jobs.status.collection import Collection
 from jobs.status.point_result import PointResult, emulated_note
-from jobs.terminal import screen
-from jobs.terminal.tables import show_table
-from jobs.text import pluralize, shell_quote
+from jobs.terminal.records import speedup_cells
+from jobs.terminal.table import Cell, Column, Table
+from jobs.text import first_line, pluralize, shell_quote
 
 if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.text import Text
+    from jobs.terminal.console import Console
 
 _FILES = (
     *("report.html", "points.csv", "points.parquet", "points.json"),
     *("junit.xml", "review.md", "plots"),
 )
-_SPEEDS = ("fprop", "bprop")
 _MOST_REASONS = 20
 _MOST_POINTS = 200
 _MOST_PROBLEMS = 40
-_COLUMN_GAP = 3
 
 
 def show(collection: Collection, out: Console) -> None:
@@ -33,42 +31,37 @@ def show(collection: Collection, out: Console) -> None:
 
     Args:
         collection: What was gathered.
-        out: Where it goes, as `screen.console` makes it.
+        out: Where it goes.
     """
-    columns, notes = _columns(collection.points, out.width)
-    shown = list(zip(*columns.values(), strict=True))
-    if len(shown) > _MOST_POINTS:  # what went wrong is what one looks for in so long a table
-        state = list(columns).index("state")
-        shown = sorted(shown, key=lambda cells: cells[state] == "PASSED")[:_MOST_POINTS]
-    made = screen.table(screen.harmless(f"Collection {collection.name}"), *columns, right=_SPEEDS)
-    made.columns[0].no_wrap = True  # an id is for copying
-    for cells in shown:
-        made.add_row(*_styled(columns, cells))
-    show_table(out, made)
+    shown = list(collection.points)
+    if len(shown) > _MOST_POINTS:  # in so long a table one looks for what went wrong
+        shown = sorted(shown, key=lambda point: point.state == "PASSED")[:_MOST_POINTS]
+    table, notes = _points(collection, shown)
+    out.print_table(table)
     rest = len(collection.points) - len(shown)
     if rest:
-        screen.say(out, f"... and {pluralize(rest, 'more point')}, in points.csv and report.html")
+        out.print_line(f"... and {pluralize(rest, 'more point')}, in points.csv and report.html")
     for note in notes:
-        screen.say(out, note)
+        out.print_line(note)
     for line in reason_lines(collection.points):
-        screen.say(out, screen.short(line, 2 * out.width - 1))
+        out.print_line(first_line(line, 2 * out.width - 1))
     totals = ", ".join(f"{count} {name}" for name, count in collection.totals.items() if count)
-    screen.say(out, totals)
+    out.print_line(totals)
     for told in [*collection.notes, *flag_lines(collection.points)]:
-        screen.say(out, f"Note: {told}", style="yellow")
+        out.print_line(f"Note: {told}", style="yellow")
     for problem in collection.problems[:_MOST_PROBLEMS]:
-        screen.say(out, f"damaged: {problem.file}: {problem.what}", style="yellow")
+        out.print_line(f"damaged: {problem.file}: {problem.what}", style="yellow")
     if len(collection.problems) > _MOST_PROBLEMS:
         rest = len(collection.problems) - _MOST_PROBLEMS
-        screen.say(
-            out, f"damaged: {pluralize(rest, 'more file')}, in collection.json", style="yellow"
+        out.print_line(
+            f"damaged: {pluralize(rest, 'more file')}, in collection.json", style="yellow"
         )
-    screen.say(out, f"Collected: {shell_quote(collection.folder)}")
+    out.print_line(f"Collected: {shell_quote(collection.folder)}")
     if collection.folder is not None:
         held = [name for name in _FILES if (collection.folder / name).exists()]
-        screen.say(out, f"It holds: {', '.join(held)}")
+        out.print_line(f"It holds: {', '.join(held)}")
         if "report.html" in held:
-            screen.say(out, f"Next: open {shell_quote(collection.folder / 'report.html')}")
+            out.print_line(f"Next: open {shell_quote(collection.folder / 'report.html')}")
 
 
 def reason_lines(points: Sequence[PointResult]) -> list[str]:
@@ -85,7 +78,7 @@ def reason_lines(points: Sequence[PointResult]) -> list[str]:
         reason = point.reason.partition("\n")[0].removesuffix(EMULATED_NOTE).rstrip("; ")
         if reason:
             state = f"{point.state} ({point.cause})" if point.cause else point.state
-            found[state, screen.harmless(reason)].append(point)
+            found[state, reason].append(point)
     ordered = sorted(found.items(), key=lambda item: item[0][0].startswith("PASSED"))
     lines = []
     for (state, reason), those in ordered[:_MOST_REASONS]:
@@ -110,63 +103,28 @@ def flag_lines(points: Sequence[PointResult]) -> list[str]:
     return lines if more <= 0 else [*lines[:_MOST_REASONS], f"... and {more} more"]
 
 
-def _columns(points: Sequence[PointResult], width: int) -> tuple[dict[str, list[str]], list[str]]:
-    """The columns that tell points apart and fit; what the others would say is said in notes."""
-    ratios = [screen.ratios(point.record) if point.record else ("", "") for point in points]
-    columns: dict[str, list[str]] = {
-        "point": [point.point_id for point in points],
-        "job": [point.job_id or "" for point in points],
-        "what": [screen.harmless(point.label) for point in points],
-        "state": [point.state for point in points],
-        "fprop": [fprop for fprop, _ in ratios],
-        "bprop": [bprop for _, bprop in ratios],
-    }
-    notes = []
-    speeds = {cell for name in _SPEEDS for cell in columns[name]} - {"", "-"}
-    if speeds <= {"emulated"}:
-        for name in _SPEEDS:
-            del columns[name]
+def _points(collection: Collection, shown: Sequence[PointResult]) -> tuple[Table, list[str]]:
+    """Return the table of some points, and what all points of the collection have in common."""
+    points = collection.points
+    speeds = {cell for point in points for cell in speedup_cells(point.record)} - {"", "-"}
+    timed = not speeds <= {"emulated"}
     emulated = emulated_note(points)
-    notes += [emulated] if emulated else []
-    jobs = set(columns["job"])
-    if len(points) > 1 and len(jobs) == 1:
+    notes = [emulated] if emulated else []
+    jobs = {point.job_id or "" for point in points}
+    one_job = len(points) > 1 and len(jobs) == 1
+    if one_job:
         notes += [f"All points: job {job}" for job in jobs if job]
-        del columns["job"]
-    if table_width(columns) > width and len(points) > 1:
-        columns["what"], shared = without_shared(columns["what"])
-        notes += [f"All points: {shared}"] if shared else []
-    if table_width(columns) > width:
-        columns.pop("job", None)
-    return columns, notes
-
-
-def table_width(columns: Mapping[str, Sequence[str]]) -> int:
-    """How wide `screen.table` draws these columns where nothing is folded, in cells."""
-    from rich.cells import cell_len
-
-    widths = (max(map(cell_len, [name, *cells])) for name, cells in columns.items())
-    return sum(widths) + _COLUMN_GAP * len(columns) + 1
-
-
-def without_shared(labels: Sequence[str]) -> tuple[list[str], str]:
-    """Labels without the words that all of them hold, and those words.
-
-    Args:
-        labels: At least one label.
-
-    Returns:
-        The labels' other words, and the shared ones in the first label's order.
-    """
-    split = [label.split(" ") for label in labels]
-    shared = set(split[0]).intersection(*split[1:])
-    left = [" ".join(word for word in words if word not in shared) for words in split]
-    return left, " ".join(word for word in split[0] if word in shared)
-
-
-def _styled(names: Iterable[str], cells: Sequence[str]) -> list[Text]:
-    from rich.text import Text
-
-    return [
-        screen.styled(cell) if name == "state" else Text(cell)
-        for name, cell in zip(names, cells, strict=True)
-    ]
+    table = Table(
+        Column("point", whole=True),
+        Column("job", optional=True, drop=1),
+        *(Column("what", factor_out=True), Column("state", whole=True)),
+        *(Column(direction, number=True, optional=True) for direction in DIRECTIONS),
+        title=f"Collection {collection.name}",
+    )
+    for point in shown:
+        table.add_row(
+            *(point.point_id, "" if one_job else point.job_id or "", point.label),
+            Cell.of_state(point.state),
+            *(speedup_cells(point.record) if timed else ("", "")),
+        )
+    return table, notes

@@ -17,11 +17,11 @@ from jobs.compare.verdict import CONFIDENCE
 from jobs.files import private_files
 from jobs.report import text
 from jobs.report.page import render_page
-from jobs.terminal.tables import show_table
+from jobs.terminal.table import Cell, Column, Table
 from jobs.text import pluralize
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from jobs.terminal.console import Console
 
 _MOST_ROWS = 80
 _WIDE, _HIGH = 100.0, 30.0
@@ -34,36 +34,30 @@ def show(series: Sequence[Series], out: Console, *, every: bool = False) -> None
 
     Args:
         series: What `history` found.
-        out: Where it goes, as `screen.console` makes it.
+        out: Where it goes.
         every: Print those that never changed, too.
     """
-    from rich.text import Text
-
-    from jobs.terminal import screen
-
-    made = screen.table(
-        "History",
-        *("point", "GPU", "metric", "runs", "first", "last", "change", "since", "also changed"),
-        right=("runs", "first", "last", "change"),
+    table = Table(
+        *("point", "GPU", "metric"),
+        *(Column(name, number=True) for name in ("runs", "first", "last", "change")),
+        *("since", "also changed"),
+        title="History",
     )
     told = [one for one in series if every or one.changes]
     for one in told if every else told[:_MOST_ROWS]:
         ends = value_text(one, 0), value_text(one, -1)
         head = (one.label, one.gpu, one.metric, str(len(one.values)), *ends)
         for number, change in enumerate(one.changes or [None]):
-            words = list(head) if number == 0 else [""] * len(head)
-            cells = [Text(screen.harmless(word)) for word in words]
+            cells = head if number == 0 else ("",) * len(head)
             if change is None:
-                made.add_row(*cells, "", "", "")
+                table.add_row(*cells, "", "", "")
                 continue
-            moved = Text(
-                f"{MARKS[change.verdict.value]} {change_text(change)}",
-                style=STYLES[change.verdict.value],
-            )
+            verdict = change.verdict.value
+            moved = Cell(f"{MARKS[verdict]} {change_text(change)}", STYLES[verdict])
             since = f"{change.collection} {change.when[:10]}"
-            made.add_row(*cells, moved, screen.harmless(since), screen.harmless(why_text(change)))
+            table.add_row(*cells, moved, since, why_text(change))
     if told:
-        show_table(out, made)
+        out.print_table(table)
     if len(told) > _MOST_ROWS and not every:
         out.print(f"... and {len(told) - _MOST_ROWS} more", markup=False)
     out.print(headline(series), markup=False, style="bold")

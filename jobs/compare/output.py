@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from jobs.collect.output import table_width, without_shared
 from jobs.collect.review import cell
 from jobs.collect.store import write_if_changed
 from jobs.compare.comparison import Comparison
@@ -29,11 +28,11 @@ from jobs.compare.rows import (
 )
 from jobs.compare.verdict import SIDES
 from jobs.files import private_files
-from jobs.terminal.tables import show_table
-from jobs.text import pluralize
+from jobs.terminal.table import Cell, Column, Table
+from jobs.text import first_line, pluralize
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from jobs.terminal.console import Console
 
 STYLES = {
     "SLOWER": "bold red",
@@ -45,7 +44,6 @@ STYLES = {
 }
 _MOST_ROWS = 60
 _MOST_UNMATCHED = 20
-_LEAST = 18  # letters of a column that may be folded
 _NOTE_CHARS = 100  # on a screen; the page has all of it
 
 
@@ -54,31 +52,24 @@ def show(comparison: Comparison, out: Console, *, every: bool = False) -> None:
 
     Args:
         comparison: What was compared.
-        out: Where it goes, as `screen.console` makes it.
+        out: Where it goes.
         every: Print what is the same, too.
     """
-    from jobs.terminal import screen
-
     told = [row for row in rows(comparison) if every or row.verdict != "SAME"]
     shown = told if every else told[:_MOST_ROWS]
-    columns, shared = _columns(shown, comparison.words, out.width)
-    title = (
-        f"{screen.harmless(_title(comparison))}, threshold {100 * comparison.rules.threshold:g} %"
-    )
+    title = f"{_title(comparison)}, threshold {100 * comparison.rules.threshold:g} %"
     if told:
-        _show_rows(title, shown, columns, comparison.words, out)
-    if shared:
-        out.print(f"All points: {shared}", markup=False)
+        out.print_table(_verdicts(title, shown, comparison.words))
     if not every and len(told) > _MOST_ROWS:
-        out.print(f"... and {len(told) - _MOST_ROWS} more", markup=False)
+        out.print(f"... and {len(told) - _MOST_ROWS} more")
     for line in [*too_wide(comparison), *figures(comparison), *sources(comparison)]:
-        screen.say(out, screen.harmless(line))
+        out.print_line(line)
     _show_differences(comparison, out)
     for side, unmatched in _sides(comparison):
         lines = lost(unmatched)
         for line in lines[:_MOST_UNMATCHED]:
-            text = screen.harmless(f"only in the {side}: {line}")
-            screen.say(out, text, style="yellow")
+            text = f"only in the {side}: {line}"
+            out.print_line(text, style="yellow")
         if len(lines) > _MOST_UNMATCHED:
             rest = len(lines) - _MOST_UNMATCHED
             out.print(
@@ -87,7 +78,7 @@ def show(comparison: Comparison, out: Console, *, every: bool = False) -> None:
                 style="yellow",
             )
     for line in not_compared(comparison):
-        screen.say(out, screen.harmless(line))
+        out.print_line(line)
     if comparison.repeated:
         out.print(repeated_text(comparison.repeated), markup=False)
     out.print(headline(comparison), markup=False, style="bold")
@@ -95,77 +86,34 @@ def show(comparison: Comparison, out: Console, *, every: bool = False) -> None:
         out.print(f"Next: {step}", markup=False, soft_wrap=True)
 
 
-def _show_rows(
-    title: str,
-    shown: Sequence[Row],
-    columns: dict[str, list[str]],
-    sides: tuple[str, str],
-    out: Console,
-) -> None:
-    """The rows as a table, or on a screen too narrow for one a few lines each."""
-    from rich.text import Text
-
-    from jobs.terminal import screen
-
-    # Names and notes may be folded, but not into columns of a few letters.
-    least = {"verdict": ["= UNCLEAR"], **columns} | {
-        name: ["x" * min(_LEAST, max(map(len, columns[name])))]
-        for name in ("point", "metric", "note")
-        if name in columns
-    }
-    if table_width(least) > out.width:
-        out.print(title, style="bold")
-        for place, row in enumerate(shown):
-            about = {name: cells[place] for name, cells in columns.items() if cells[place]}
-            mark = f"{MARKS[row.verdict]} {row.verdict}"
-            out.print(Text(mark, style=STYLES[row.verdict]), about["point"], about["metric"])
-            ends = " to ".join(about[name] for name in sides if name in about)
-            rest = [ends, *(about.get(name, "") for name in ("change", "interval", "note"))]
-            out.print("  " + "; ".join(word for word in rest if word))
-        return
-    right = (*sides, "change", "interval")
-    made = screen.table(title, "verdict", *columns, right=right)
-    for row, cells in zip(shown, zip(*columns.values(), strict=True), strict=True):
-        verdict = Text(f"{MARKS[row.verdict]} {row.verdict}", style=STYLES[row.verdict])
-        made.add_row(verdict, *(Text(cell) for cell in cells))
-    show_table(out, made)
-
-
-def _columns(
-    told: Sequence[Row], sides: tuple[str, str], width: int
-) -> tuple[dict[str, list[str]], str]:
-    """The columns that say something; what all points share apart where there is little room."""
-    from jobs.terminal import screen
-
-    names = ("point", "metric", *sides, "change", "interval", "note")
-    table = [
-        (row.label, row.metric, row.first, row.second, row.change, row.interval, note)
-        for row in told
-        for note in (screen.short(row.note, _NOTE_CHARS),)
-    ]
-    columns = {
-        name: [screen.harmless(words[place]) for words in table]
-        for place, name in enumerate(names)
-        if place < 2 or any(words[place] for words in table)
-    }
-    if len(set(columns["point"])) < 2:
-        return columns, ""
-    if table_width({"verdict": ["= UNCLEAR"], **columns}) <= width:
-        return columns, ""
-    columns["point"], shared = without_shared(columns["point"])
-    return columns, shared
+def _verdicts(title: str, shown: Sequence[Row], sides: tuple[str, str]) -> Table:
+    table = Table(
+        *(Column("verdict", whole=True), Column("point", factor_out=True), "metric"),
+        *(Column(side, number=True, optional=True) for side in sides),
+        *(Column(name, number=True, optional=True) for name in ("change", "interval")),
+        Column("note", optional=True),
+        title=title,
+        heading=3,
+    )
+    for row in shown:
+        verdict = Cell(f"{MARKS[row.verdict]} {row.verdict}", STYLES[row.verdict])
+        note = first_line(row.note, _NOTE_CHARS)
+        table.add_row(
+            *(verdict, row.label, row.metric),
+            *(row.first, row.second, row.change, row.interval, note),
+        )
+    return table
 
 
 def _show_differences(comparison: Comparison, out: Console) -> None:
     if not comparison.differences:
         return
-    from jobs.terminal import screen
 
-    made = screen.table("Why they may differ", "fact", *comparison.words, "points")
+    table = Table("fact", *comparison.words, "points", title="Why they may differ")
     for one in comparison.differences[:30]:
         words = (one.fact, one.first, one.second, f"{one.pairs} of {len(comparison.points)}")
-        made.add_row(*(screen.harmless(word) for word in words))
-    show_table(out, made)
+        table.add_row(*words)
+    out.print_table(table)
 
 
 def markdown(comparison: Comparison) -> str:

@@ -22,9 +22,8 @@ from jobs.sweeps.sweep_files import SweepFiles
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from rich.console import Console
-
     from conf.schema import Gpu
+    from jobs.terminal.console import Console
 
 
 class Phase(StrEnum):

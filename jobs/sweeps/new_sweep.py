@@ -18,7 +18,7 @@ from jobs.sweeps.folders import runs_dir
 from jobs.sweeps.ledger import Ledger, SweepInfo, now
 from jobs.sweeps.plan import Plan
 from jobs.sweeps.sharing import sharing_note
-from jobs.terminal import screen
+from jobs.terminal.console import Console
 
 
 def new_ledger(config: Run) -> Ledger:
@@ -26,7 +26,7 @@ def new_ledger(config: Run) -> Ledger:
     shared = config.launch.share is Share.group
     ledger = Ledger.create(runs_dir(config), shared=shared)
     if shared:
-        screen.say(screen.console(), sharing_note(ledger.root))
+        Console().print_line(sharing_note(ledger.root))
     return ledger
 
 

@@ -46,7 +46,7 @@ def nothing_started_notice() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        from jobs.terminal import screen
+        from jobs.terminal.console import Console
 
-        screen.say(screen.console(), f"\nInterrupted: {NOTHING_STARTED}")
+        Console().print_line(f"\nInterrupted: {NOTHING_STARTED}")
         raise

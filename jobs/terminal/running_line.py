@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jobs.runner.postmortem import tail
-from jobs.terminal import screen
+from jobs.text import first_line
 
 if TYPE_CHECKING:
-    from rich.console import Console
     from rich.progress import Progress
+
+    from jobs.terminal.console import Console
 
 _PROGRESS_LINE = re.compile(r"\[\d\d:\d\d:\d\d\] (.+)")
 _PAUSE_S = 0.2
@@ -72,4 +73,4 @@ def last_progress(log: Path) -> str:
     """Return the last progress line of a log, without its time."""
     lines, _ = tail(log)
     progress = [match[1] for line in lines if (match := _PROGRESS_LINE.fullmatch(line))]
-    return screen.short(screen.harmless(progress[-1])) if progress else "starting"
+    return first_line(progress[-1]) if progress else "starting"

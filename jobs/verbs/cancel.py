@@ -8,7 +8,7 @@ from conf.verbs import Cancel
 from jobs.errors import NotInteractive, WrongIds
 from jobs.schedulers.registry import all_schedulers, installed_schedulers
 from jobs.sweeps.ledger import Ledger
-from jobs.terminal import screen
+from jobs.terminal.console import Console
 from jobs.text import pluralize
 from jobs.verbs.command_line import Call
 from jobs.verbs.status import look, named, selected
@@ -35,19 +35,19 @@ def cancel(config: Cancel, call: Call) -> int:
     for scheduler, owned in jobs.items():
         scheduler.check_cancel(owned)
     total = sum(map(len, jobs.values()))
-    out = screen.console()
+    out = Console()
     if not total:
-        screen.say(out, "Nothing to cancel: every job has ended.")
+        out.print_line("Nothing to cancel: every job has ended.")
         return 0
     if not config.yes and not _confirmed(f"Cancel {pluralize(total, 'job')}?"):
-        screen.say(out, "Nothing was cancelled.")
+        out.print_line("Nothing was cancelled.")
         return 3
     for scheduler, owned in jobs.items():
         if owned:
             scheduler.cancel(owned)
     look(selections)  # keeps the states beside the sweep: without accounting SLURM forgets them
-    screen.say(out, f"Cancelled {pluralize(total, 'job')}; existing records are kept.")
-    screen.say(out, f"Next: python launch.py status {named(selections, call)}")
+    out.print_line(f"Cancelled {pluralize(total, 'job')}; existing records are kept.")
+    out.print_line(f"Next: python launch.py status {named(selections, call)}")
     return 0
 
 

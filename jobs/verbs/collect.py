@@ -10,7 +10,7 @@ from jobs.files import private_files
 from jobs.schedulers.registry import installed_schedulers
 from jobs.sweeps.folders import results_dir, runs_dir
 from jobs.sweeps.ledger import latest
-from jobs.terminal import screen
+from jobs.terminal.console import Console
 from jobs.verbs.command_line import Call
 
 
@@ -30,8 +30,8 @@ def collect(config: Collect, call: Call) -> int:
             from jobs.report.report import write_report
 
             write_report(collection)
-    out = screen.console()
+    out = Console()
     if "latest" in call.ids:
-        screen.say(out, f"latest is {latest(runs_dir(config)).sweep_id}")
+        out.print_line(f"latest is {latest(runs_dir(config)).sweep_id}")
     show(collection, out)
     return collection.exit_code(allow_unsupported=config.allow_unsupported)

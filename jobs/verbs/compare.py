@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from conf import verbs
 from jobs.compare import history_output as history_show
@@ -20,13 +19,10 @@ from jobs.errors import UsageError
 from jobs.schedulers.registry import installed_schedulers
 from jobs.status.collection import Collection
 from jobs.sweeps.folders import results_dir, runs_dir
-from jobs.terminal import screen
-from jobs.terminal.tables import show_table
+from jobs.terminal.console import Console
+from jobs.terminal.table import Column, Table
 from jobs.text import pluralize, shell_quote
 from jobs.verbs.command_line import Call
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 
 def compare(config: verbs.Compare, call: Call) -> int:
@@ -48,7 +44,7 @@ def compare(config: verbs.Compare, call: Call) -> int:
             "for example: baseline/NAME latest"
         )
     rules = _rules(config.compare)
-    out = screen.console()
+    out = Console()
     again = [word for word in call.overrides if not word.startswith("compare.ignore=")]
     command = f"python launch.py compare {shlex.join([*call.ids, *again])}"
     found = judge(_sides(config, call, out), rules, command)
@@ -71,7 +67,7 @@ def baseline(config: verbs.Baseline, call: Call) -> int:
     Raises:
         UsageError: An id without a name or a name without an id, or a record would be replaced.
     """
-    results, out = results_dir(config), screen.console()
+    results, out = results_dir(config), Console()
     if bool(call.ids) is not bool(config.name):
         given = f"{call.ids[0]} without a name" if call.ids else f"name={config.name} without ids"
         raise UsageError(
@@ -86,11 +82,11 @@ def baseline(config: verbs.Baseline, call: Call) -> int:
         stored = f"Stored {saved.added} new and {saved.replaced} replaced"
         rest = f"; left out: {', '.join(left)}" if left else ""
         out.print(f"{stored} of {pluralize(len(side.points), 'point')}{rest}", markup=False)
-    made = screen.table("Baselines", "name", "GPU", "shape", "points", right=("points",))
+    made = Table("name", "GPU", "shape", Column("points", number=True), title="Baselines")
     for name in baseline_names(results):
         for (gpu, shape), count in coverage(load_baseline(name, results)).items():
-            made.add_row(name, *(screen.harmless(word) for word in (gpu, shape)), str(count))
-    show_table(out, made)
+            made.add_row(name, gpu, shape, str(count))
+    out.print_table(made)
     if config.name:
         out.print(
             f"Next: python launch.py compare baseline/{config.name} latest{call.places}",
@@ -114,7 +110,7 @@ def history(config: verbs.History, call: Call) -> int:
         UsageError: There are fewer than two collections.
     """
     results = results_dir(config)
-    out = screen.console()
+    out = Console()
     found = _sides(config, call, out)
     if not call.ids:
         found = stored_collections(results)
@@ -123,12 +119,12 @@ def history(config: verbs.History, call: Call) -> int:
     rules = _rules(config.compare)
     series = follow(found, rules.threshold, rules.accuracy_threshold)
     if not series:
-        screen.say(out, f"Nothing to follow in {len(found)} collections: {why_nothing(found)}")
+        out.print_line(f"Nothing to follow in {len(found)} collections: {why_nothing(found)}")
         return 0
     emulated = emulated_points(found)
     history_show.show(series, out, every=config.every)
     for line in history_show.figures(series, emulated):
-        screen.say(out, line)
+        out.print_line(line)
     notes = history_show.notes(series, emulated, rules)
     _written(lambda: [history_show.write_history(series, results / "history", notes)], out)
     return 0
@@ -152,7 +148,7 @@ def _sides(config: verbs.Places, call: Call, out: Console) -> list[Collection]:
     places = runs_dir(config), results_dir(config)
     found = [load_side(word, *places, installed_schedulers()) for word in call.ids]
     for note in dict.fromkeys(note for side in found for note in side.notes):
-        screen.say(out, f"Note: {screen.harmless(note)}", style="yellow")
+        out.print_line(f"Note: {note}", style="yellow")
     return found
 
 
@@ -160,10 +156,10 @@ def _written(write: Callable[[], list[Path]], out: Console) -> None:
     """Writes pages and says where; the verdict stands where they cannot be written."""
     try:
         for page in write():
-            screen.say(out, f"Written: {shell_quote(page)}")
+            out.print_line(f"Written: {shell_quote(page)}")
     except OSError as error:
         what = f"{error.filename}: {error.strerror}"
-        screen.say(out, f"No page was written: {what}; results_dir=... names another folder")
+        out.print_line(f"No page was written: {what}; results_dir=... names another folder")
 
 
 def _rules(config: verbs.Comparing) -> Rules:

@@ -20,9 +20,10 @@ from jobs.sweeps.plan import make_plan
 from jobs.sweeps.request import PointRequest
 from jobs.sweeps.selection import Selection
 from jobs.sweeps.source import source_of
-from jobs.terminal import screen
+from jobs.terminal.console import Console
 from jobs.terminal.interrupts import nothing_started_notice
-from jobs.terminal.tables import show_table
+from jobs.terminal.records import print_record, print_variables
+from jobs.terminal.table import Table
 from jobs.text import shell_quote
 from jobs.verbs.command_line import Call
 from jobs.verbs.follow import follow
@@ -45,10 +46,10 @@ def doctor(requests: Sequence[PointRequest], call: Call) -> int:
             site = scheduler.site()
         except SchedulerError as error:
             problem = str(error)
-    out = screen.console()
+    out = Console()
     _show_login_side(config, problem)
     if site is None:
-        screen.say(out, "No node was probed: nothing was submitted.", style="yellow")
+        out.print_line("No node was probed: nothing was submitted.", style="yellow")
         return 0
     site.show(out)
     if not any(word.startswith(("gpu=", "gpu.")) for word in call.overrides):
@@ -59,7 +60,7 @@ def doctor(requests: Sequence[PointRequest], call: Call) -> int:
     if result.records:
         ((_, record),) = result.records
         _show_probe(record)
-        screen.say(out, f"Records: {shell_quote(ledger.root)}")
+        out.print_line(f"Records: {shell_quote(ledger.root)}")
         return 1 if State(record.outcome) is State.ERROR else 0
     show_submission(ledger, result, call, waits=True)
     ids = ledger.sweep_id + call.places
@@ -80,9 +81,9 @@ def _with_gpu_of(site: Site, config: Run) -> Run:
 
 
 def _show_probe(record: Record) -> None:
-    out = screen.console()
-    screen.show_record(record, out)
-    screen.show_variables(record, out)
+    out = Console()
+    print_record(record, out)
+    print_variables(record, out)
 
 
 def _show_login_side(config: Run, problem: str) -> None:
@@ -90,7 +91,7 @@ def _show_login_side(config: Run, problem: str) -> None:
     source = source_of()
     commit = source.commit or "no git checkout"
     free_gib = shutil.disk_usage(CHECKOUT).free / 2**30
-    table = screen.table("Login side", "property", "value")
+    table = Table("property", "value", title="Login side")
     table.add_row("Python", f"{sys.version.split()[0]} ({sys.executable})")
     for name, version in sorted(software().items()):
         if name != "python":
@@ -106,4 +107,4 @@ def _show_login_side(config: Run, problem: str) -> None:
                 presence[0], f"{presence[1]}; {problem}" if used and problem else presence[1]
             )
     table.add_row("cluster", f"{config.cluster.name} ({config.cluster.scheduler.name})")
-    show_table(screen.console(), table)
+    Console().print_table(table)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
-from rich.console import Console
 from rich.text import Text
 
 from jobs.status.point_history import PointHistory
 from jobs.status.survey import Survey
 from jobs.sweeps.selection import Selection
-from jobs.terminal import screen
-from jobs.text import pluralize
+from jobs.terminal.console import Console
+from jobs.terminal.table import Cell
+from jobs.text import first_line, pluralize
 from jobs.verbs.status import as_table, look, show_cancel, width_of
 
 FIRST_PAUSE_S = 1.0
@@ -75,10 +75,7 @@ def _advice(points: Sequence[PointHistory], explained: set[str]) -> list[Text]:
     fresh = {reason: those for reason, those in waiting.items() if reason not in explained}
     explained.update(fresh)
     return [
-        Text(
-            f"Waiting: {pluralize(len(those), 'point')}, {those[0].state}: "
-            f"{screen.harmless(reason)}"
-        )
+        Text(f"Waiting: {pluralize(len(those), 'point')}, {those[0].state}: {reason}")
         for reason, those in fresh.items()
     ]
 
@@ -88,7 +85,7 @@ def _end(point: PointHistory) -> _End:
 
 
 def _line(point: PointHistory, number: int, total: int) -> Text:
-    line = Text(f"[{number}/{total}] {screen.harmless(point.label)}  ")
-    line.append_text(screen.styled(point.state))
+    line = Text(f"[{number}/{total}] {point.label}  ")
+    line.append(*Cell.of_state(point.state))
     cause = f" ({point.cause})" if point.cause else ""
-    return line.append(f"{cause}  {screen.short(screen.harmless(point.reason))}")
+    return line.append(f"{cause}  {first_line(point.reason)}")

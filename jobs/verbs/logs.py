@@ -6,14 +6,12 @@ import sys
 import time
 from pathlib import Path
 
-from rich.console import Console
-
 from conf.verbs import Logs
 from jobs.errors import InvalidValue
 from jobs.files import open_regular
 from jobs.status.log_search import tail_of
 from jobs.status.survey import survey
-from jobs.terminal import screen
+from jobs.terminal.console import Console
 from jobs.text import plain_text, pluralize, shell_quote
 from jobs.verbs.command_line import Call
 from jobs.verbs.status import look, selected
@@ -23,7 +21,7 @@ def logs(config: Logs, call: Call) -> int:
     """Print the last lines of the logs of some points; 0, or 3 if there is no log yet."""
     if config.lines < 1:
         raise InvalidValue("lines", "be at least 1", config.lines)
-    out = screen.console()
+    out = Console()
     offsets: dict[Path, int] = {}
     for point in survey(selected(config, call), []).points:
         for path in point.logs:
@@ -32,7 +30,7 @@ def logs(config: Logs, call: Call) -> int:
                 if offsets[path]:
                     show_log(path, config.lines, out)
     if not offsets:
-        screen.say(out, "No log yet: no job has started.")
+        out.print_line("No log yet: no job has started.")
         return 3
     if config.follow:
         _follow(offsets, config, call)
@@ -46,14 +44,12 @@ def show_log(path: Path, count: int, out: Console) -> None:
     lines = text.splitlines()
     if skipped:
         size = pluralize(skipped, "byte")
-        screen.say(
-            out, f"[... {size} skipped; complete log: {shell_quote(path)} ...]", style="dim"
-        )
+        out.print_line(f"[... {size} skipped; complete log: {shell_quote(path)} ...]", style="dim")
     if len(lines) > count:
         more = pluralize(len(lines) - count, "earlier line")
-        screen.say(out, f"[... {more}; to show them: lines={len(lines)} ...]", style="dim")
+        out.print_line(f"[... {more}; to show them: lines={len(lines)} ...]", style="dim")
     for line in lines[-count:]:
-        screen.say(out, line)
+        out.print_line(line)
 
 
 def _follow(offsets: dict[Path, int], config: Logs, call: Call) -> None:

@@ -11,7 +11,7 @@ from jobs.sweeps.planned_point import PlannedPoint, point_id
 from jobs.sweeps.reading import read_sweep
 from jobs.sweeps.selection import Selection
 from jobs.sweeps.source import source_of
-from jobs.terminal import screen
+from jobs.terminal.console import Console
 from jobs.verbs.command_line import Call
 from jobs.verbs.resume import code_name
 from jobs.verbs.status import selected
@@ -29,8 +29,7 @@ def repro(config: Repro, call: Call) -> int:
     source = source_of()
     name = point_id(point.config, cluster, source)
     if name != point.point_id:
-        screen.say(
-            screen.console(),
+        Console().print_line(
             f"Note: {point.point_id} ran from other code; with the present code "
             f"({code_name(source)}) it is {name}. To run the same code, check out its commit.",
         )

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rich.console import Console
-
 from conf.verbs import Resume, Run
 from jobs.errors import SchedulerUnavailable, WrongIds
 from jobs.files import remove_partial_files
@@ -19,7 +17,7 @@ from jobs.sweeps.plan import Plan
 from jobs.sweeps.planned_point import PlannedPoint
 from jobs.sweeps.selection import Selection
 from jobs.sweeps.source import Source, source_of
-from jobs.terminal import screen
+from jobs.terminal.console import Console
 from jobs.text import pluralize
 from jobs.verbs.command_line import Call
 from jobs.verbs.follow import follow
@@ -42,13 +40,13 @@ def resume(config: Resume, call: Call) -> int:
     if len(folders) > 1:
         raise WrongIds("resume", "one sweep", [one.name for one in folders])
     ledger = Ledger(folders.pop())
-    out = screen.console()
+    out = Console()
     _show_changed_code(ledger, out)
     scheduler = scheduler_named(ledger.info().scheduler)
     survey, points, result = _submit_rest(scheduler, ledger, selections, call)
     damaged = _UNFINISHED if survey.damage and not scheduler.detached else 0
     if result is None:
-        screen.say(out, f"Nothing to submit of {ledger.sweep_id}: {_summary(survey.points)}.")
+        out.print_line(f"Nothing to submit of {ledger.sweep_id}: {_summary(survey.points)}.")
     elif result.records:
         plan = Plan(points, Run(allow_unsupported=config.allow_unsupported), source_of())
         return show_results(result, ledger, plan, call) or damaged
@@ -73,7 +71,7 @@ def _submit_rest(
         SchedulerUnavailable: The scheduler does not list its jobs; nothing was submitted, because
             points could be submitted twice.
     """
-    out = screen.console()
+    out = Console()
     ids = ledger.sweep_id + call.places
     with (
         submitting(ledger) as lock,
@@ -81,7 +79,7 @@ def _submit_rest(
     ):
         remove_partial_files(ledger.root)
         for job_id in scheduler.recover(ledger):
-            screen.say(out, f"Recovered: job {job_id} had been submitted")
+            out.print_line(f"Recovered: job {job_id} had been submitted")
         survey = look(selections)
         if survey.answer.unreachable is not None:
             raise SchedulerUnavailable(
@@ -121,8 +119,7 @@ def _show_ending(survey: Survey, out: Console) -> None:
     jobs = _ending_jobs(survey)
     if jobs:
         more = f" and {len(jobs) - _MAX_NAMED} more" if len(jobs) > _MAX_NAMED else ""
-        screen.say(
-            out,
+        out.print_line(
             f"Still ending: {pluralize(len(jobs), 'job')}, {', '.join(jobs[:_MAX_NAMED])}{more}; "
             "resume again when they have ended",
             style="yellow",
@@ -144,14 +141,13 @@ def _summary(points: Sequence[PointHistory]) -> str:
 def _show_damage(survey: Survey, out: Console) -> None:
     """Show that points are missing from a damaged plan: they are not run again."""
     for problem in survey.damage:
-        screen.say(out, f"damaged: {problem.file}: {problem.what}", style="yellow")
+        out.print_line(f"damaged: {problem.file}: {problem.what}", style="yellow")
 
 
 def _show_changed_code(ledger: Ledger, out: Console) -> None:
     then, now = ledger.info().source, source_of()
     if then != now and not (ledger.root / "snapshot").is_dir():
-        screen.say(
-            out,
+        out.print_line(
             f"Note: the code has changed since the sweep was planned ({code_name(then)}); its "
             f"points run from the present code ({code_name(now)}). "
             "launch.snapshot=true keeps the code",

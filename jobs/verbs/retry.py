@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from rich.console import Console
-
 from jobs.errors import JobError
 from jobs.record import INFRASTRUCTURE_CAUSES, Cause
 from jobs.schedulers.lock import submitting
@@ -14,7 +12,7 @@ from jobs.schedulers.registry import scheduler_named
 from jobs.schedulers.scheduler import Progress
 from jobs.status.point_history import PointHistory
 from jobs.sweeps.ledger import Ledger
-from jobs.terminal import screen
+from jobs.terminal.console import Console
 from jobs.text import pluralize
 from jobs.verbs.follow import Retry
 
@@ -52,8 +50,8 @@ def retrying(ledger: Ledger, retries: int, ids: str, out: Console) -> Retry | No
         except JobError as error:
             # The other points are still waited for; these keep their outcomes.
             given_up.update(point.point_id for point in points)
-            screen.say(out, f"Not submitted again: {pluralize(len(points), 'point')}: {error}")
-            screen.say(out, f"Next: python launch.py resume {ids}")
+            out.print_line(f"Not submitted again: {pluralize(len(points), 'point')}: {error}")
+            out.print_line(f"Next: python launch.py resume {ids}")
             return False
         return True
 
@@ -74,8 +72,8 @@ def _submit_again(ledger: Ledger, points: Sequence[PointHistory], out: Console) 
         [point.planned for point in points], nodes
     )
     without = f", without {', '.join(nodes)}" if nodes else ""
-    screen.say(out, f"Retrying {pluralize(len(points), 'point')} that the cluster ended{without}")
+    out.print_line(f"Retrying {pluralize(len(points), 'point')} that the cluster ended{without}")
     with submitting(ledger) as lock:
         for text in (*request.notes, *request.warnings):
-            screen.say(out, f"Note: {text}")
+            out.print_line(f"Note: {text}")
         request.submit(ledger, lock, Progress())

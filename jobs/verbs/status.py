@@ -6,8 +6,6 @@ import shlex
 import time
 from collections.abc import Sequence
 
-from rich.cells import cell_len, set_cell_size
-from rich.console import Console
 from rich.text import Text
 
 from conf.verbs import Places, Status
@@ -17,15 +15,12 @@ from jobs.status.point_history import PointHistory
 from jobs.status.survey import Survey, survey
 from jobs.sweeps.folders import runs_dir
 from jobs.sweeps.selection import Selection, select
-from jobs.terminal import screen
-from jobs.text import pluralize
+from jobs.terminal.console import Console
+from jobs.terminal.table import Cell, Column, Table
+from jobs.text import first_line, pluralize
 from jobs.verbs.command_line import Call
 
-_COLUMNS = ("point", "job", "what", "state", "node", "elapsed", "cause", "reason")
-_STATE = _COLUMNS.index("state")
-_WHAT = _COLUMNS.index("what")
 _DAY_S = 24 * 3600
-_LEAST = 16  # cells of what a point is, and of its reason, on a narrow screen
 
 
 def selected(config: Places, call: Call) -> list[Selection]:
@@ -48,7 +43,7 @@ def status(config: Status, call: Call) -> int:
     Returns:
         0.
     """
-    out = screen.console()
+    out = Console()
     selections = selected(config, call)
     if not config.watch:
         seen = look(selections)
@@ -87,12 +82,12 @@ def show_next(seen: Survey, ids: str, out: Console) -> None:
     """Says what to do next: nothing can be collected before a point has ended."""
     ended = any(row.finished for row in seen.points)
     step = f"collect {ids}" if ended or not seen.under_way else f"status {ids} watch=true"
-    screen.say(out, f"Next: python launch.py {step}")
+    out.print_line(f"Next: python launch.py {step}")
 
 
 def show_cancel(ids: str, out: Console) -> None:
     """Says that the jobs go on, and how to end them."""
-    screen.say(out, f"\nThe jobs go on. To end them: python launch.py cancel {ids}")
+    out.print_line(f"\nThe jobs go on. To end them: python launch.py cancel {ids}")
 
 
 def named(selections: Sequence[Selection], call: Call) -> str:
@@ -104,46 +99,29 @@ def named(selections: Sequence[Selection], call: Call) -> str:
 
 
 def as_table(seen: Survey, height: int | None = None, width: int | None = None) -> Text:
-    """A table of every point, the totals and the notes.
-
-    Laid out here and not by rich's own table, which takes two seconds for a thousand points.
+    """Return a table of the points, then the totals and the notes.
 
     Args:
-        seen: What is shown.
-        height: Lines that there are; where they do not hold every point, those that say most of
-            how it goes are shown, with the totals.
-        width: Cells of a line; rows that are longer are cut.
+        seen: The points.
+        height: Lines of the terminal; if they do not hold every point, those that need attention
+            are kept.
+        width: Cells of a line; longer lines are cut.
     """
     below = _below(seen)
     room = len(seen.points) if height is None else height - below.plain.count("\n") - 3
     shown = _worth_most(seen.points, room)
-    rows = [_cells(row) for row in shown]
-    widths = [
-        max([cell_len(name), *(cell_len(row[i]) for row in rows)])
-        for i, name in enumerate(_COLUMNS)
-    ]
-    if width is not None:
-        over = sum(widths[:-1]) + 2 * len(widths) + _LEAST - width
-        widths[_WHAT] = max(min(widths[_WHAT], _LEAST), widths[_WHAT] - max(0, over))
-    text = Text(no_wrap=True, overflow="ignore")
-    text.append_text(_cut(Text(_line(_COLUMNS, widths), style="bold"), width)).append("\n")
-    for row in rows:
-        before, state, after = row[:_STATE], row[_STATE], row[_STATE + 1 :]
-        line = Text(_line(before, widths, fill=True) + "  ")
-        line.append(set_cell_size(state, widths[_STATE]), style=screen.STYLES.get(state, ""))
-        line.append(f"  {_line(after, widths[_STATE + 1 :])}")
-        text.append_text(_cut(line, width)).append("\n")
-    left_out = len(seen.points) - len(shown)
-    text.append(
-        f"{pluralize(left_out, 'more point')}: status shows every one\n" if left_out else ""
+    table = Table(
+        *(Column("point", whole=True), Column("job", whole=True), "what"),
+        *(Column(name, whole=True) for name in ("state", "node", "elapsed", "cause")),
+        "reason",
+        one_line=True,
     )
+    for point in shown:
+        table.add_row(*_cells(point))
+    text = table.render(width).append("\n")
+    if left_out := len(seen.points) - len(shown):
+        text.append(f"{pluralize(left_out, 'more point')}: status shows every one\n")
     return text.append_text(below)
-
-
-def _cut(line: Text, width: int | None) -> Text:
-    if width is not None:
-        line.truncate(width, overflow="ellipsis")
-    return line
 
 
 def _worth_most(rows: Sequence[PointHistory], count: int) -> list[PointHistory]:
@@ -167,27 +145,16 @@ def _below(seen: Survey) -> Text:
     return text
 
 
-def _line(cells: Sequence[str], widths: Sequence[int], *, fill: bool = False) -> str:
-    """Cells side by side; the last one is filled up only where something follows."""
-    sized = [
-        set_cell_size(cell if cell_len(cell) <= width else f"{cell[: width - 1]}…", width)
-        for cell, width in zip(cells, widths, strict=False)
-    ]
-    line = "  ".join(sized)
-    return line if fill else line.rstrip()
-
-
-def _cells(row: PointHistory) -> tuple[str, ...]:
-    point = row
+def _cells(point: PointHistory) -> tuple[Cell | str, ...]:
     return (
         point.point_id,
         point.job_id or "",
-        screen.harmless(row.label),
-        point.state,
-        screen.harmless(row.node),
-        duration(row.elapsed_s),
+        point.label,
+        Cell.of_state(point.state),
+        point.node,
+        duration(point.elapsed_s),
         point.cause or "",
-        screen.short(screen.harmless(point.reason)),
+        first_line(point.reason),
     )
 
 

@@ -28,11 +28,11 @@ from jobs.sweeps.plan import Plan, make_plan
 from jobs.sweeps.planned_point import PlannedPoint
 from jobs.sweeps.request import PointRequest
 from jobs.sweeps.selection import Selection
-from jobs.terminal import screen
 from jobs.terminal.interrupts import nothing_started_notice
+from jobs.terminal.records import print_outcome, print_record, speedup_cells
 from jobs.terminal.running_line import running_line
-from jobs.terminal.tables import show_table
-from jobs.text import pluralize, shell_quote
+from jobs.terminal.table import Cell, Column, Table
+from jobs.text import first_line, pluralize, shell_quote
 from jobs.verbs.added_axes import added_axes
 from jobs.verbs.command_line import Call
 from jobs.verbs.follow import follow
@@ -40,7 +40,7 @@ from jobs.verbs.retry import retrying
 from jobs.verbs.status import show_next
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from jobs.terminal.console import Console
 
 Watch = Callable[[Ledger, Sequence[PlannedPoint]], AbstractContextManager[Progress]]
 """Returns the callbacks for points that run within this command."""
@@ -64,7 +64,7 @@ def start(plan: Plan, call: Call) -> int:
     follows from the outcomes.
     """
     config = plan.config
-    out = screen.console()
+    out = Console()
     ledger, result = submit_new(plan, scheduler_of(plan), call)
     if result.records:
         return show_results(result, ledger, plan, call)
@@ -81,7 +81,7 @@ def start(plan: Plan, call: Call) -> int:
 @contextlib.contextmanager
 def shown_progress(ledger: Ledger, points: Sequence[PlannedPoint]) -> Iterator[Progress]:
     """Show each point as it starts and ends, and a line while it runs."""
-    out = screen.console()
+    out = Console()
     with running_line(out, ledger.root) as tick:
         yield _ShownProgress(out, len(points), tick)
 
@@ -99,10 +99,10 @@ class _ShownProgress(Progress):
 
     def started(self, point: PlannedPoint) -> None:
         self._started += 1
-        screen.say(self._out, f"[{self._started}/{self._total}] {point.label}")
+        self._out.print_line(f"[{self._started}/{self._total}] {point.label}")
 
     def ended(self, point: PlannedPoint, record: Record) -> None:
-        show = screen.show_record if self._total == 1 else screen.show_outcome
+        show = print_record if self._total == 1 else print_outcome
         show(record, self._out)
 
     def tick(self) -> None:
@@ -128,7 +128,7 @@ def submit_new(
             shutil.rmtree(ledger.root, ignore_errors=True)
             raise
     if plan.note:
-        screen.say(screen.console(), plan.note)
+        Console().print_line(plan.note)
     ids = ledger.sweep_id + call.places
     with (
         submitting(ledger) as lock,
@@ -142,57 +142,60 @@ def submit_request(
     request: Request, ledger: Ledger, lock: int, progress: Progress
 ) -> SubmissionResult:
     """Show the notes and warnings of a request, and submit it."""
-    out = screen.console()
+    out = Console()
     for note in request.notes:
-        screen.say(out, f"Note: {note}")
+        out.print_line(f"Note: {note}")
     for warning in request.warnings:
-        screen.say(out, f"Warning: {warning}")
+        out.print_line(f"Warning: {warning}")
     return request.submit(ledger, lock, progress)
 
 
 def show_submission(ledger: Ledger, result: SubmissionResult, call: Call, *, waits: bool) -> None:
     """Show job ids and the next command, which is not needed if this one waits."""
-    out = screen.console()
+    out = Console()
     for reply in result.replies:
         jobs = pluralize(reply.tasks, "job")
         if isinstance(reply, Accepted):
-            screen.say(out, f"Submitted {reply.shown}")
+            out.print_line(f"Submitted {reply.shown}")
         elif isinstance(reply, Refused):
-            screen.say(out, f"Not submitted: {jobs}: {reply.error}")
+            out.print_line(f"Not submitted: {jobs}: {reply.error}")
         else:
-            screen.say(out, f"Possibly submitted: {jobs}: {reply.detail}")
-    screen.say(out, f"Sweep {ledger.sweep_id}: {shell_quote(ledger.root)}")
+            out.print_line(f"Possibly submitted: {jobs}: {reply.detail}")
+    out.print_line(f"Sweep {ledger.sweep_id}: {shell_quote(ledger.root)}")
     if not result.complete or not waits:
         verb = "status" if result.complete else "resume"
-        screen.say(out, f"Next: python launch.py {verb} {ledger.sweep_id}{call.places}")
+        out.print_line(f"Next: python launch.py {verb} {ledger.sweep_id}{call.places}")
 
 
 def show_results(result: SubmissionResult, ledger: Ledger, plan: Plan, call: Call) -> int:
     """Show the points that ran within this command, and return the exit code."""
-    out = screen.console()
+    out = Console()
     if len(plan.points) > 1:
         show_points(result.records, out)
-        screen.say(out, common_settings(plan.points))
-    screen.say(out, f"Records: {shell_quote(ledger.root)}")
-    screen.say(out, f"Next: python launch.py collect {ledger.sweep_id}{call.places}")
+        out.print_line(common_settings(plan.points))
+    out.print_line(f"Records: {shell_quote(ledger.root)}")
+    out.print_line(f"Next: python launch.py collect {ledger.sweep_id}{call.places}")
     cluster_named = any(word.startswith("cluster=") for word in call.overrides)
     clusters = [one.name for one in installed_schedulers() if one.detached]
     if clusters and not cluster_named and call.verb in ("run", "sweep"):
-        screen.say(out, f"On the cluster: {call.command} cluster={clusters[0]}")
+        out.print_line(f"On the cluster: {call.command} cluster={clusters[0]}")
     states = [State(record.outcome) for _, record in result.records]
     return exit_code(states, allow_unsupported=plan.config.allow_unsupported)
 
 
 def show_points(records: Sequence[tuple[PlannedPoint, Record]], out: Console) -> None:
     """Show a table of points with their outcomes and ratios."""
-    columns = ("point", "what", "outcome", "fprop", "bprop", "reason")
-    table = screen.table("Points", *columns, right=("fprop", "bprop"))
+    table = Table(
+        *(Column("point", whole=True), "what", "outcome"),
+        *(Column("fprop", number=True), Column("bprop", number=True), "reason"),
+        title="Points",
+    )
     for point, record in records:
         table.add_row(
             point.point_id,
             point.label,
-            screen.styled(record.outcome.value),
-            *screen.ratios(record),
-            screen.short(screen.harmless(record.reason)),
+            Cell.of_state(record.outcome.value),
+            *speedup_cells(record),
+            first_line(record.reason),
         )
-    show_table(out, table)
+    out.print_table(table)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from jobs.text import (
+    first_line,
     join_sentences,
     mask_secrets,
     parse_int,
@@ -102,3 +103,9 @@ def test_quoted_words_are_cut_to_a_few_lines() -> None:
     assert shorten(f"got {'9' * 61}, {'x' * 500}") == (
         f"got {'9' * 20}... (61 digits), {'x' * 100}... (500 characters)"
     )
+
+
+def test_a_long_text_is_cut_at_its_first_line() -> None:
+    assert first_line("a\nb") == "a"
+    assert first_line("") == ""
+    assert first_line("x" * 200) == "x" * 99 + "…"

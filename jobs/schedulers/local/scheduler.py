@@ -23,9 +23,8 @@ from jobs.sweeps.planned_point import PlannedPoint
 from jobs.sweeps.sweep_files import SweepFiles
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from conf.schema import Gpu
+    from jobs.terminal.console import Console
 
 
 class LocalRequest(Request):
@@ -95,21 +94,18 @@ class LocalScheduler(Scheduler):
     @contextlib.contextmanager
     def interruption_notice(self, ledger: Ledger, ids: str, *, new: bool) -> Iterator[None]:
         """Report how many points were not started, and the next commands."""
-        from jobs.terminal import screen
         from jobs.text import pluralize, shell_quote
 
         try:
             yield
         except KeyboardInterrupt:
-            out = screen.console()
+            out = Console()
             left = _not_started(ledger)
             rest = f"{pluralize(left, 'point was', 'points were')} not started; to continue"
-            screen.say(out, "Interrupted: the running point is recorded as cancelled.")
-            screen.say(
-                out, f"{rest if left else 'To run it again'}: python launch.py resume {ids}"
-            )
-            screen.say(out, f"Records: {shell_quote(ledger.root)}")
-            screen.say(out, f"Next: python launch.py collect {ids}")
+            out.print_line("Interrupted: the running point is recorded as cancelled.")
+            out.print_line(f"{rest if left else 'To run it again'}: python launch.py resume {ids}")
+            out.print_line(f"Records: {shell_quote(ledger.root)}")
+            out.print_line(f"Next: python launch.py collect {ids}")
             raise
 
     def recover(self, ledger: Ledger) -> list[str]:

@@ -6,8 +6,6 @@ import itertools
 import tempfile
 from pathlib import Path
 
-from rich.console import Console
-
 from jobs.schedulers.scheduler import Preview
 from jobs.schedulers.slurm.batches import cut
 from jobs.schedulers.slurm.commands import call
@@ -15,8 +13,8 @@ from jobs.schedulers.slurm.refusals import refusal_of
 from jobs.schedulers.slurm.request import SlurmRequest
 from jobs.schedulers.slurm.script import Submission
 from jobs.schedulers.slurm.submission import script_for
-from jobs.terminal import screen
-from jobs.terminal.tables import show_table
+from jobs.terminal.console import Console
+from jobs.terminal.table import Table
 from jobs.text import pluralize
 
 
@@ -40,23 +38,25 @@ class SlurmPreview(Preview):
             waits = f", after submission {submission.number - 1}" if submission.waits else ""
             jobs = pluralize(len(submission.tasks), "job")
             out.rule(f"submission {submission.number}: {jobs}{waits}", align="left")
-            screen.say(out, screen.harmless(script))
+            out.print_line(script)
             if self._test:
                 message, error = _test_only(script)
-                screen.say(out, f"sbatch --test-only: {message}")
+                out.print_line(f"sbatch --test-only: {message}")
                 if error is not None:
                     refusal = refusal_of(error, submission.resources)
                     notes[f"submission {submission.number}: {refusal}"] = None
-        table = screen.table("Submissions", "number", "jobs", "points", "request", "minutes each")
+        table = Table(
+            *("number", "jobs", "points", "request", "minutes each"), title="Submissions"
+        )
         for submission, _ in self._scripts:
             points = sum(len(slot) for slot in submission.tasks)
             counts = (submission.number, len(submission.tasks), points)
             table.add_row(*map(str, counts), _request(submission), str(submission.time_min))
-        show_table(out, table)
+        out.print_table(table)
         for note in notes:
-            screen.say(out, f"Note: {note}")
+            out.print_line(f"Note: {note}")
         hours = f"{self._batches.hours:.2f} job hours, {self._batches.gpu_hours:.2f} GPU hours"
-        screen.say(out, f"Expected: {hours}")
+        out.print_line(f"Expected: {hours}")
 
 
 def _test_only(script: str) -> tuple[str, str | None]:

@@ -28,7 +28,7 @@ from jobs.schedulers.slurm.script import Submission, check_folder
 from jobs.schedulers.slurm.submission import forget, may_have_been_sent, next_number, send_all
 from jobs.sweeps.ledger import Ledger
 from jobs.sweeps.planned_point import PlannedPoint
-from jobs.terminal import screen
+from jobs.terminal.console import Console
 from jobs.terminal.interrupts import NOTHING_STARTED
 
 
@@ -110,7 +110,7 @@ def interruption_notice(ledger: Ledger, ids: str, *, new: bool) -> Iterator[None
         PartlySubmitted: In place of an error after a part was submitted.
     """
     before = len(ledger.jobs())
-    out = screen.console()
+    out = Console()
 
     def sent() -> bool:
         return len(ledger.jobs()) > before or may_have_been_sent(ledger)
@@ -119,11 +119,11 @@ def interruption_notice(ledger: Ledger, ids: str, *, new: bool) -> Iterator[None
         yield
     except KeyboardInterrupt:
         if sent():
-            screen.say(out, "\nInterrupted: submitted jobs keep running, the rest was not sent.")
-            screen.say(out, f"To submit the rest: python launch.py resume {ids}")
-            screen.say(out, f"To cancel the jobs: python launch.py cancel {ids}")
+            out.print_line("\nInterrupted: submitted jobs keep running, the rest was not sent.")
+            out.print_line(f"To submit the rest: python launch.py resume {ids}")
+            out.print_line(f"To cancel the jobs: python launch.py cancel {ids}")
         else:
-            screen.say(out, f"\nInterrupted: {NOTHING_STARTED if new else 'nothing submitted.'}")
+            out.print_line(f"\nInterrupted: {NOTHING_STARTED if new else 'nothing submitted.'}")
             if new:
                 forget(ledger)
         raise

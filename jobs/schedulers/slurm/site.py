@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from rich.console import Console
-
 from conf.schema import Gpu
 from jobs.schedulers.scheduler import Site
 from jobs.schedulers.slurm.limits import ClusterLimits, NodeKind, Partition
-from jobs.terminal import screen
-from jobs.terminal.tables import show_table
+from jobs.terminal.console import Console
+from jobs.terminal.table import Column, Table
 from jobs.text import pluralize
 
 
@@ -35,7 +33,7 @@ class SlurmSite(Site):
     def show(self, out: Console) -> None:
         """Show the cluster's limits, the user's own, and every partition."""
         limits = self._limits
-        own = screen.table(f"Cluster {limits.name}", "property", "value")
+        own = Table("property", "value", title=f"Cluster {limits.name}")
         own.add_row("SLURM", limits.version)
         own.add_row("array tasks", f"{limits.max_array_size} (MaxArraySize)")
         own.add_row("jobs kept", f"{limits.max_job_count} (MaxJobCount)")
@@ -48,13 +46,13 @@ class SlurmSite(Site):
             own.add_row(f"qos {quality.name}", allowed)
         if limits.accounting_error:
             own.add_row("accounting", limits.accounting_error)
-        show_table(out, own)
-        columns = ("partition", "nodes", "CPUs", "memory", "GRES", "features", "time limit")
-        parts = screen.table("Partitions", *columns, right=("nodes", "CPUs", "memory"))
+        out.print_table(own)
+        numbers = (Column(name, number=True) for name in ("nodes", "CPUs", "memory"))
+        parts = Table("partition", *numbers, "GRES", "features", "time limit", title="Partitions")
         for part in limits.partitions.values():
             for number, kind in enumerate(part.kinds or (None,)):
                 parts.add_row(*_cells(part, kind, first=number == 0))
-        show_table(out, parts)
+        out.print_table(parts)
 
 
 def _limits(submit: int | None, run: int | None, minutes: int | None) -> str:

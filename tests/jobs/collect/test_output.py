@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from jobs.collect.output import reason_lines, show
 from jobs.perf import EMULATED_NOTE
@@ -15,7 +14,9 @@ from jobs.record import Cause, Outcome, State
 from jobs.status.collection import Collection
 from jobs.status.point_result import PointResult
 from jobs.sweeps.file_problem import FileProblem
+from jobs.terminal.console import Console
 from tests.builders.records import asked, record, untimed
+from tests.builders.terminal import printed
 
 
 def collected(gpu: str, jobs: int = 1, reason: str = "") -> Collection:
@@ -35,9 +36,9 @@ def collected(gpu: str, jobs: int = 1, reason: str = "") -> Collection:
 
 
 def shown(collection: Collection, width: int) -> list[str]:
-    out = io.StringIO()
-    show(collection, Console(file=out, width=width, color_system=None))
-    return [line.rstrip() for line in out.getvalue().splitlines()]
+    out = Console(file=io.StringIO(), width=width)
+    show(collection, out)
+    return printed(out).splitlines()
 
 
 @pytest.mark.parametrize("width", [80, 132])

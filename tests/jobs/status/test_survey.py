@@ -18,7 +18,7 @@ from jobs.schedulers.slurm.task import SlurmTask
 from jobs.status.log_search import TAIL_BYTES
 from jobs.status.survey import Survey, survey
 from jobs.sweeps.selection import Selection
-from jobs.terminal import screen
+from jobs.terminal.console import Console
 from jobs.verbs.logs import show_log
 from jobs.verbs.status import _watch, as_table, duration, show_next
 from tests.builders.ledger import FakeSweep
@@ -154,9 +154,9 @@ def test_collect_is_suggested_once_a_point_has_ended(
 ) -> None:
     sweep = Sweep.new(tmp_path)
     sweep.slurm.states = tasks("PENDING", "PENDING", "RUNNING")
-    show_next(sweep.look(), "s-1", screen.console())
+    show_next(sweep.look(), "s-1", Console())
     sweep.passed(0)
-    show_next(sweep.look(), "s-1", screen.console())
+    show_next(sweep.look(), "s-1", Console())
     assert capsys.readouterr().out.splitlines() == [
         "Next: python launch.py status s-1 watch=true",
         "Next: python launch.py collect s-1",
@@ -184,13 +184,13 @@ def test_earlier_lines_of_a_log_are_counted(
 ) -> None:
     log = tmp_path / "output.log"
     log.write_text("one\ntwo\nthree\n")
-    show_log(log, 2, screen.console())
+    show_log(log, 2, Console())
     assert capsys.readouterr().out.splitlines()[1:] == [
         "[... 1 earlier line; to show them: lines=3 ...]",
         "two",
         "three",
     ]
-    show_log(log, 3, screen.console())
+    show_log(log, 3, Console())
     assert "[..." not in capsys.readouterr().out
 
 
@@ -200,7 +200,7 @@ def test_skipped_bytes_of_a_log_are_counted(
 ) -> None:
     log = tmp_path / "output.log"
     log.write_text(f"{'x' * 1023}{end}" * 100 + "the end\n", newline="")
-    show_log(log, 2, screen.console())
+    show_log(log, 2, Console())
     head, *rest = capsys.readouterr().out.splitlines()[1:]
     told = re.fullmatch(rf"\[... (\d+) bytes skipped; complete log: {log} ...\]", head)
     assert told is not None
@@ -208,7 +208,7 @@ def test_skipped_bytes_of_a_log_are_counted(
     assert int(told[1]) >= 100 * 1024 + 8 - TAIL_BYTES
     assert rest[-1].endswith("the end")
     log.write_text("short\n")
-    show_log(log, 2, screen.console())
+    show_log(log, 2, Console())
     assert "[..." not in capsys.readouterr().out
 
 
@@ -231,7 +231,7 @@ def test_a_watch_waits_for_a_process_that_is_still_submitting(
 
     monkeypatch.setattr("jobs.verbs.status.time.sleep", pause)
     monkeypatch.setattr("jobs.verbs.status.installed_schedulers", list)
-    _watch(chosen, 2.0, ledger.sweep_id, screen.console())
+    _watch(chosen, 2.0, ledger.sweep_id, Console())
     assert pauses == [2.0]
     assert "2 points: 2 PLANNED" in capsys.readouterr().out
 

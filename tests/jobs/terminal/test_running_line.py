@@ -7,10 +7,10 @@ import os
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from jobs.sweeps.ledger import Ledger
 from jobs.terminal import running_line as module
+from jobs.terminal.console import Console
 from jobs.terminal.running_line import last_progress, newest_log, running_line
 
 
@@ -42,7 +42,7 @@ def test_the_line_is_drawn_on_a_terminal_alone_and_goes(
     ledger = Ledger.create(tmp_path)
     log_of(ledger, "p-1", "[10:00:00] block 3 of 20 [/x]\n", age_s=0)
     text = io.StringIO()
-    with running_line(Console(file=text, force_terminal=terminal, width=80), ledger.root) as tick:
+    with running_line(Console(file=text, terminal=terminal, width=80), ledger.root) as tick:
         tick()
         tick()
         drawn = text.getvalue()

@@ -11,7 +11,7 @@ from jobs.schedulers.slurm import limits
 from jobs.schedulers.slurm.commands import Answer
 from jobs.schedulers.slurm.limits import Association, ClusterLimits
 from jobs.schedulers.slurm.site import SlurmSite
-from jobs.terminal import screen
+from jobs.terminal.console import Console
 from tests.fake_node import install
 from tests.launcher import Launcher
 
@@ -53,7 +53,7 @@ def test_a_mistake_is_told_before_anything_is_shown(launcher: Launcher) -> None:
 def test_a_limit_of_one_is_no_plural(capsys: pytest.CaptureFixture[str]) -> None:
     mine = Association("team", True, max_submit_jobs=1, max_jobs=2, max_time_min=1)
     limits = ClusterLimits("lab", "24.11", 1001, 10_000, associations=(mine,))
-    SlurmSite(limits).show(screen.console())
+    SlurmSite(limits).show(Console())
     assert "at most 1 submitted, at most 2 running, at most 1 minute each" in (
         capsys.readouterr().out
     )
