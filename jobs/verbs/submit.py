@@ -7,7 +7,6 @@ import dataclasses
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING
 
 from jobs.record import Record, State
 from jobs.schedulers.lock import submitting
@@ -28,6 +27,7 @@ from jobs.sweeps.plan import Plan, make_plan
 from jobs.sweeps.planned_point import PlannedPoint
 from jobs.sweeps.request import PointRequest
 from jobs.sweeps.selection import Selection
+from jobs.terminal.console import Console
 from jobs.terminal.interrupts import nothing_started_notice
 from jobs.terminal.records import print_outcome, print_record, speedup_cells
 from jobs.terminal.running_line import running_line
@@ -38,9 +38,6 @@ from jobs.verbs.command_line import Call
 from jobs.verbs.follow import follow
 from jobs.verbs.retry import retrying
 from jobs.verbs.status import show_next
-
-if TYPE_CHECKING:
-    from jobs.terminal.console import Console
 
 Watch = Callable[[Ledger, Sequence[PlannedPoint]], AbstractContextManager[Progress]]
 """Returns the callbacks for points that run within this command."""

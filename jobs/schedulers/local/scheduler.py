@@ -21,10 +21,10 @@ from jobs.schedulers.scheduler import (
 from jobs.sweeps.ledger import PLANNED_JOB, Ledger
 from jobs.sweeps.planned_point import PlannedPoint
 from jobs.sweeps.sweep_files import SweepFiles
+from jobs.terminal.console import Console
 
 if TYPE_CHECKING:
     from conf.schema import Gpu
-    from jobs.terminal.console import Console
 
 
 class LocalRequest(Request):
