@@ -59,7 +59,7 @@ class Check:
 
 @dataclass(frozen=True)
 class Machine:
-    """What the machine and its libraries report.
+    """Answers of a machine and its libraries.
 
     Attributes:
         gpu_name: Name of the first GPU, None without a CUDA device.

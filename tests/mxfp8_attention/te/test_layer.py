@@ -18,7 +18,7 @@ from conf.schema import (
     Shape,
 )
 from mxfp8_attention.accuracy.errors import step_errors
-from mxfp8_attention.case import make_case
+from mxfp8_attention.case import Case, make_case
 from mxfp8_attention.paths import build_path
 from mxfp8_attention.reference import ReferencePath
 from mxfp8_attention.te.layer import TransformerEnginePath, dequantized
@@ -43,6 +43,15 @@ class Quantized(torch.Tensor):
         return torch.full((2, 3), 7.0)
 
 
+def plant_requantization(path: TransformerEnginePath, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make every layer quantize its weight in every pass, whatever was cached."""
+    for layer in path.layers.values():
+        forward = layer.forward
+        monkeypatch.setattr(
+            layer, "forward", lambda x, is_first_microbatch, forward=forward: forward(x)
+        )
+
+
 def test_a_quantized_projection_is_dequantized_before_it_is_split() -> None:
     quantized = torch.zeros(2, 3).as_subclass(Quantized)
     plain = dequantized(quantized)
@@ -62,6 +71,10 @@ class TestOnAStandIn:
     def _stand_in(self, monkeypatch: pytest.MonkeyPatch) -> None:
         install(monkeypatch)
 
+    @pytest.fixture
+    def case(self) -> Case:
+        return make_case(small(seq_len=32, hidden=64, num_heads=1), "cpu")
+
     @pytest.mark.parametrize("bias", [True, False])
     @pytest.mark.parametrize("projection", list(Projection))
     @pytest.mark.parametrize("attn_mask", list(AttnMask))
@@ -78,8 +91,7 @@ class TestOnAStandIn:
         for name, error in errors.items():
             assert error.rel_l2 < 0.03, name
 
-    def test_cached_weights_are_quantized_once(self) -> None:
-        case = make_case(small(seq_len=32, hidden=64, num_heads=1), "cpu")
+    def test_cached_weights_are_quantized_once(self, case: Case) -> None:
         path = TransformerEnginePath(Fp8CurrentRecipe(weights=Weights.cached), case)
         path.step()
         assert path.weight_cache_is_reused() is True
@@ -93,9 +105,10 @@ class TestOnAStandIn:
             Fp8DelayedRecipe(weights=Weights.cached),
         ],
     )
-    def test_cached_weights_are_those_of_the_step_that_is_validated(self, recipe: Recipe) -> None:
+    def test_cached_weights_are_those_of_the_step_that_is_validated(
+        self, recipe: Recipe, case: Case
+    ) -> None:
         """Delayed scaling quantizes its first step with a scale from before any weight."""
-        case = make_case(small(seq_len=32, hidden=64, num_heads=1), "cpu")
         path = TransformerEnginePath(recipe, case)
         layer = path.layers["out"]
 
@@ -113,20 +126,14 @@ class TestOnAStandIn:
         assert path.weight_cache_is_reused() is True
 
     def test_the_cache_check_detects_a_pass_that_requantizes(
-        self, monkeypatch: pytest.MonkeyPatch
+        self, case: Case, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        case = make_case(small(seq_len=32, hidden=64, num_heads=1), "cpu")
         path = TransformerEnginePath(Fp8CurrentRecipe(weights=Weights.cached), case)
         path.step()
-        for layer in path.layers.values():
-            forward = layer.forward
-            monkeypatch.setattr(
-                layer, "forward", lambda x, is_first_microbatch, forward=forward: forward(x)
-            )
+        plant_requantization(path, monkeypatch)
         assert path.weight_cache_is_reused() is False
 
-    def test_the_cache_check_does_not_apply_to_requantized_weights(self) -> None:
-        case = make_case(small(seq_len=32, hidden=64, num_heads=1), "cpu")
+    def test_the_cache_check_does_not_apply_to_requantized_weights(self, case: Case) -> None:
         path = TransformerEnginePath(Fp8CurrentRecipe(), case)
         path.step()
         assert path.weight_cache_is_reused() is None
@@ -145,8 +152,7 @@ class TestOnAStandIn:
             assert type(projected) is torch.Tensor
             assert torch.equal(projected, torch.full((2, 3), 7.0))
 
-    def test_only_delayed_scaling_needs_steps_to_settle(self) -> None:
-        case = make_case(small(seq_len=32, hidden=64, num_heads=1), "cpu")
+    def test_only_delayed_scaling_needs_steps_to_settle(self, case: Case) -> None:
         assert TransformerEnginePath(Fp8DelayedRecipe(), case).settling_steps > 0
         assert TransformerEnginePath(Fp8CurrentRecipe(), case).settling_steps == 0
 
@@ -163,6 +169,10 @@ class TestOnTransformerEngine:
 
         FP8GlobalStateManager.reset()
 
+    @pytest.fixture
+    def case(self) -> Case:
+        return make_case(small(), "cuda")
+
     @pytest.mark.parametrize("projection", list(Projection))
     def test_bf16_agrees_with_fp32_to_bf16_rounding(self, projection: Projection) -> None:
         case = make_case(small(projection=projection), "cuda")
@@ -176,8 +186,7 @@ class TestOnTransformerEngine:
             assert error.rel_l2 < 0.02, name
 
     @pytest.mark.parametrize("recipe", [Fp8CurrentRecipe(), Fp8DelayedRecipe(), Fp8BlockRecipe()])
-    def test_fp8_errors_are_those_of_fp8(self, recipe: Recipe) -> None:
-        case = make_case(small(), "cuda")
+    def test_fp8_errors_are_those_of_fp8(self, recipe: Recipe, case: Case) -> None:
         path = TransformerEnginePath(recipe, case)
         for _ in range(path.settling_steps):
             path.step()
@@ -185,15 +194,13 @@ class TestOnTransformerEngine:
         assert 0.01 < errors["q"].rel_l2 < 0.1
         assert 0.01 < errors["out"].rel_l2 < 0.2
 
-    def test_two_arms_of_one_case_have_the_same_weights(self) -> None:
-        case = make_case(small(), "cuda")
+    def test_two_arms_of_one_case_have_the_same_weights(self, case: Case) -> None:
         one = TransformerEnginePath(Bf16Recipe(), case).step()
         other = TransformerEnginePath(Bf16Recipe(), case).step()
         assert torch.equal(one["out"], other["out"])
 
     @pytest.mark.parametrize("recipe", [Fp8CurrentRecipe(), Fp8BlockRecipe(), Fp8DelayedRecipe()])
-    def test_cached_weights_are_reused(self, recipe: Recipe) -> None:
-        case = make_case(small(), "cuda")
+    def test_cached_weights_are_reused(self, recipe: Recipe, case: Case) -> None:
         path = TransformerEnginePath(recipe, case)
         path.step()
         assert path.weight_cache_is_reused() is None
@@ -204,16 +211,11 @@ class TestOnTransformerEngine:
         assert cached.weight_cache_is_reused() is True
 
     def test_the_cache_check_detects_requantized_weights(
-        self, monkeypatch: pytest.MonkeyPatch
+        self, case: Case, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        case = make_case(small(), "cuda")
         path = TransformerEnginePath(Fp8CurrentRecipe(weights=Weights.cached), case)
         path.step()
-        for layer in path.layers.values():
-            forward = layer.forward
-            monkeypatch.setattr(
-                layer, "forward", lambda x, is_first_microbatch, forward=forward: forward(x)
-            )
+        plant_requantization(path, monkeypatch)
         assert path.weight_cache_is_reused() is False
 
     def test_a_projection_with_fp8_output_gives_plain_heads(self) -> None:
