@@ -16,9 +16,9 @@ SOAK, FUZZ = DOCS / "results" / "soak.json", DOCS / "results" / "fuzz.json"
 MODULES = tuple(
     f"tests.faults.test_{name}"
     for name in (
-        *("in_the_point", "in_the_point_local", "memory", "clocks", "job_start", "in_the_job"),
-        *("nodes", "around_it", "killed", "at_once", "waiting", "damaged"),
-        *("hostile", "hostile_text"),
+        *("point", "point_on_this_machine", "memory", "clocks", "job_start", "job", "nodes"),
+        *("scheduler", "killed_submission", "concurrency", "pending_job", "damaged_files"),
+        *("hostile_files", "hostile_text"),
     )
 )
 

@@ -19,8 +19,8 @@ from tests.builders.records import asked, record
 from tests.fake_node import install
 from tests.faults.matrix import REFUSED, Check, Place, Report
 from tests.faults.reports import points_table, report_of
-from tests.faults.test_damaged import ATTEMPT, POINT
-from tests.faults.test_hostile import all_text, row
+from tests.faults.test_damaged_files import ATTEMPT, POINT
+from tests.faults.test_hostile_files import all_text, row, swap
 from tests.launcher import Launcher
 from tests.slurm_cluster.launching import FAST, SlurmUser
 
@@ -54,7 +54,10 @@ def _evil_sweep(launcher: Launcher) -> FakeSweep:
 @pytest.mark.parametrize(
     "verb",
     [
-        pytest.param(verb, marks=row(f"terminal escapes, shown by {verb}", "ERROR", code=code))
+        pytest.param(
+            verb,
+            marks=row(f"terminal escapes, shown by {verb}", "ERROR", names="gnp.exe", code=code),
+        )
         for verb, code in (("status", 0), ("logs", 0), ("collect", 1))
     ],
 )
@@ -81,6 +84,7 @@ QUEUE = "14|1|16|RUNNING|0|0:12|{0}|{0}|{1}.0|{1}.0|\n"
 @row(
     "terminal escapes in SLURM's reasons and node names",
     "RUNNING",
+    names="gnp.exe",
     code=0,
     place=Place.constructed,
 )
@@ -89,6 +93,7 @@ def test_escapes_from_slurm(
 ) -> None:
     ledger = passed_sweep(launcher.runs_dir).ledger
     (ledger.root / ATTEMPT / "record.json").unlink()
+    swap(ledger.root / ATTEMPT / "started.json", "14", "14_1")
     answer = tmp_path / "answer"
     answer.write_text(QUEUE.format(EVIL.replace("\x00", ""), ledger.sweep_id), newline="")
     install_scheduler(

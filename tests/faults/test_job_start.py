@@ -111,11 +111,11 @@ def test_a_job_that_cannot_start(name: str, commands: dict[str, Command], check:
 
 
 WAITS = {
-    "user": ("JobHeldUser", "scontrol release ", "held by its user"),
-    "admin": ("JobHeldAdmin", "scancel ", "held by an administrator"),
+    "user": ("JobHeldUser", "scontrol release {job}", "held by its user"),
+    "admin": ("JobHeldAdmin", "scancel {job}", "held by an administrator"),
     "dependency": (
         "DependencyNeverSatisfied",
-        "scontrol update jobid=",
+        "scontrol update jobid={job}",
         "a dependency that is never satisfied",
     ),
 }
@@ -149,7 +149,9 @@ def waiting(
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=row(what, "PENDING", names=(reason, remedy)))
+        pytest.param(
+            name, marks=row(what, "PENDING", names=(reason, remedy.partition("{job}")[0].strip()))
+        )
         for name, (reason, remedy, what) in WAITS.items()
     ],
 )
@@ -159,12 +161,13 @@ def test_a_job_that_waits_for_somebody(
     command = waiting[name]
     reason, remedy, _ = WAITS[name]
     job = command.job()
+    remedy = remedy.format(job=job)
     command.wait_for_output(reason)
-    assert f"{remedy}{job}" in command.interrupt()
+    assert remedy in command.interrupt()
     assert command.process.returncode == 130
     assert command.user.cluster.run("squeue", "-h", "-j", job, "-o", "%T") == "PENDING"
     check(command.report())
-    assert f"{remedy}{job}" in command.user.run("status").stdout
+    assert remedy in command.user.run("status").stdout
 
 
 def wait_for_reason(cluster: SlurmCluster, job: str, reason: str) -> None:

@@ -15,7 +15,7 @@ from tests.builders.programs import install_scheduler
 from tests.builders.records import asked
 from tests.faults.matrix import Check, Part, Place, fault
 from tests.faults.reports import LocalUser, report_of
-from tests.faults.test_in_the_point import point_of
+from tests.faults.test_point import point_of
 from tests.launcher import Launcher
 from tests.slurm_cluster import stand_in_node as node
 from tests.slurm_cluster.launching import FAST, SlurmUser, install_stand_in

@@ -80,12 +80,12 @@ FAULTS: dict[str, tuple[tuple[str, ...], Act, pytest.MarkDecorator]] = {
     "cancel pending": (
         (f"shape.seed={node.PASS}", "+cluster.sbatch.begin=now+1hour"),
         cancel_pending,
-        cancelled("scancel of a pending job", names="CANCELLED by "),
+        cancelled("scancel of a pending job", names="CANCELLED by"),
     ),
     "cancel one": (
         (THREE,),
         cancel_one,
-        cancelled("scancel of a running array task", names="CANCELLED AT "),
+        cancelled("scancel of a running array task", names="CANCELLED AT"),
     ),
     "cancel pending one": (
         (THREE, ONE_AT_A_TIME),
@@ -95,7 +95,7 @@ FAULTS: dict[str, tuple[tuple[str, ...], Act, pytest.MarkDecorator]] = {
     "cancel running": (
         (HANGS,),
         cancel_running,
-        cancelled("scancel of a running job", names="CANCELLED AT ", slow=True),
+        cancelled("scancel of a running job", names="CANCELLED AT", slow=True),
     ),
     "time limit in setup": (
         (f"shape.seed={node.PASS}", "cluster.setup=['sleep 600']"),
@@ -115,12 +115,12 @@ FAULTS: dict[str, tuple[tuple[str, ...], Act, pytest.MarkDecorator]] = {
     "requeue held": (
         (HANGS,),
         requeue_held,
-        row("requeue with hold", "REQUEUED", names=("held state", "scontrol release ")),
+        row("requeue with hold", "REQUEUED", names=("held", "scontrol release")),
     ),
     "suspend": (
         (HANGS,),
         suspend,
-        row("suspended", "RUNNING", names=("SUSPENDED", "scontrol resume ")),
+        row("suspended", "RUNNING", names=("SUSPENDED", "scontrol resume")),
     ),
 }
 

@@ -19,7 +19,7 @@ from jobs.record import Cause
 from tests.builders.ledger import passed_sweep
 from tests.faults.matrix import REFUSED, Check, Part, Place, Report, fault
 from tests.faults.reports import points_table, report_in
-from tests.faults.test_damaged import ATTEMPT, POINT
+from tests.faults.test_damaged_files import ATTEMPT, POINT
 from tests.launcher import Launcher
 from tests.slurm_cluster.launching import ROOT
 
@@ -138,7 +138,8 @@ def test_ids(launcher: Launcher, sweep: Path, check: Check) -> None:
     check(Report(REFUSED, launcher("status", LEAVING[0]).refusal(), code=2))
 
 
-def _swap(path: Path, old: str, new: str) -> None:
+def swap(path: Path, old: str, new: str) -> None:
+    """Replace a text in a JSON file."""
     path.write_text(path.read_text().replace(json.dumps(old), json.dumps(new)))
 
 
@@ -151,8 +152,8 @@ def test_names_in_files(launcher: Launcher, check: Check) -> None:
         for name in ("../../secret", "/etc", ".", "..", "a/b", "", "-x", "p-\n"):
             line = {"job_id": name, "tasks": {"0": [name]}, "scheduler": "slurm"}
             jobs.write(json.dumps(line | {"submitted_at": "x"}) + "\n")
-    _swap(ledger.root / ATTEMPT / "record.json", "14_1", "../../../secret")
-    _swap(ledger.sweep_json, ledger.sweep_id, "../../../../tmp")
+    swap(ledger.root / ATTEMPT / "record.json", "14_1", "../../../secret")
+    swap(ledger.sweep_json, ledger.sweep_id, "../../../../tmp")
     before = _outside(launcher)
     report = report_in(launcher, ledger.root, POINT)
     assert _outside(launcher) == before

@@ -237,7 +237,12 @@ def test_two_resumes(user: SlurmUser, launcher: Launcher, check: Check) -> None:
 # ---- a cluster without accounting ----
 
 
-@row("sacct is disabled: the cluster keeps no accounting", "ERROR", Cause.cancelled)
+@row(
+    "sacct is disabled: the cluster keeps no accounting",
+    "ERROR",
+    Cause.cancelled,
+    names="accounting",
+)
 def test_no_accounting(user: SlurmUser, check: Check) -> None:
     ledger = _cancelled_sweep(user)
     check(report_of(user, ledger, ledger.plan()[0].point_id))

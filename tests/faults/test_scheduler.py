@@ -164,7 +164,7 @@ DOWN = {
         names="slurm controller",
         note="no sweep is left",
     ),
-    "status": down("slurmctld is down at status", "RUNNING", names="squeue", code=0),
+    "status": down("slurmctld is down at status", "RUNNING", names=("squeue", "s ago"), code=0),
     "collect": down("slurmctld is down at collect", "RUNNING", names="squeue"),
     "resume": down("slurmctld is down at resume", REFUSED, names="slurm controller"),
     "cancel": down("slurmctld is down at cancel", REFUSED, names="scancel"),
