@@ -13,7 +13,7 @@ from torch import Tensor
 from conf.choices import Order
 from conf.schema import Benchmark
 from jobs.node.arm import BASELINE, RECIPE
-from jobs.node.benchmark import Samples, is_stable, take_samples
+from jobs.node.benchmark import MIN_BLOCKS, Samples, is_stable, take_samples
 from jobs.node.clock import Clock, CpuClock
 
 T = TypeVar("T")
@@ -108,6 +108,13 @@ def test_gradients_are_cleared_before_each_iteration() -> None:
     for number, line in enumerate(log):
         if line.endswith("fprop"):
             assert log[number - 1].endswith("zero_grad")
+
+
+def test_the_budget_ends_the_blocks_but_not_before_the_minimum() -> None:
+    method = replace(METHOD, blocks=20, budget_s=0.0, warmup_min_iterations=9)
+    samples, _, _ = sampled(method)
+    assert len(samples.of_arm(RECIPE)) == len(samples.of_arm(BASELINE)) == MIN_BLOCKS
+    assert (samples.planned_blocks, samples.warmup_iterations) == (20, 1)
 
 
 @pytest.mark.parametrize("flush", [True, False])

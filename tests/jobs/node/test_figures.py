@@ -123,6 +123,28 @@ def test_a_speed_gate_fails_below_its_limit_only(ratio: float | None, missed: in
     assert missed_speedups(result, replace(gated, recipe=Bf16Recipe())) == []
 
 
+@pytest.mark.parametrize(
+    ("fields", "named"),
+    [
+        ({"stable": False}, "not stable after 3"),
+        ({"planned_blocks": 9}, "6 of 9 blocks"),
+    ],
+)
+def test_a_benchmark_that_ended_early_has_a_note(fields: dict[str, Any], named: str) -> None:
+    method = replace(FEW, warmup_max_iterations=9)
+    given = replace(ON_GB300, benchmark=method)
+    (note,) = benchmark_result(arms(), replace(samples(), **fields), given, [], []).notes
+    assert named in note
+
+
+def test_an_unknown_peak_gives_no_share() -> None:
+    given = replace(ON_GB300, gpu=replace(GB300, peak_mxfp8_tflops=None))
+    shares = {a.arm: a.fprop.share_of_peak for a in
+              benchmark_result(arms(), samples(), given, [], []).arms}  # fmt: skip
+    assert shares[RECIPE] is None
+    assert shares[BASELINE] is not None
+
+
 def test_without_a_clean_block_there_is_no_speedup() -> None:
     throttled = samples(throttled=True)
     result = benchmark_result(arms(), throttled, ON_GB300, [], [])

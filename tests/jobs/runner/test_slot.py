@@ -16,7 +16,6 @@ import pytest
 
 from jobs.record import Record, read_record
 from jobs.runner.attempt import NO_RECORD
-from jobs.runner.postmortem import oom_kills
 from jobs.runner.slot import JOB_UPTIME, time_left_s
 from jobs.schedulers.slurm.node_archive import pack_entry
 from tests.slurm_cluster import stand_in_node as node
@@ -186,18 +185,3 @@ def test_only_timestamps_of_one_clock_are_subtracted(
     names = {"START": "SLURM_JOB_START_TIME", "END": "SLURM_JOB_END_TIME"}
     env = {names.get(name, name): value for name, value in variables.items()}
     assert time_left_s(60, env) == left_s
-
-
-def test_memory_kills_are_counted_in_either_cgroup_version(tmp_path: Path) -> None:
-    proc = tmp_path / "cgroup"
-    proc.write_text("9:name=systemd:/\n4:memory:/slurm/job_1\n0::/unified\n")
-    v1 = tmp_path / "memory" / "slurm" / "job_1" / "memory.oom_control"
-    v1.parent.mkdir(parents=True)
-    v1.write_text("oom_kill_disable 0\nunder_oom 0\noom_kill 2\n")
-    assert oom_kills(proc, tmp_path) == 2
-    proc.write_text("0::/job_1\n")
-    v2 = tmp_path / "job_1" / "memory.events"
-    v2.parent.mkdir()
-    v2.write_text("low 0\noom 1\noom_kill 3\noom_group_kill 0\n")
-    assert oom_kills(proc, tmp_path) == 3
-    assert oom_kills(tmp_path / "missing", tmp_path) == 0
