@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from jobs.environment import LABELS
 from jobs.perf import perf_lines
-from jobs.record import Record, State, state_text
+from jobs.record import Record, State
 from jobs.status.collection import Collection
 from jobs.status.point_result import PointResult, emulated_note
 from jobs.text import plain_text, pluralize
@@ -113,7 +113,7 @@ def _not_passed(points: list[PointResult]) -> list[str]:
     rows = []
     for point in others[:_MAX_LISTED]:
         reason = point.reason or next((line for q in point.evidence for line in q.lines), "")
-        state = state_text(point.state, point.cause)
+        state = point.state_text
         row = (point.label, point.job_id or "", state, reason[:_MAX_REASON])
         rows.append(tuple(map(cell, row)))
     blocks = [_table(("point", "job", "result", "reason"), rows)]

@@ -275,7 +275,7 @@ def _compare(
 def _outcome(first: PointResult, second: PointResult, judged: list[Judged]) -> tuple[str, Verdict]:
     """What the two outcomes add to the verdicts on numbers, and the gravest of all."""
     verdicts = {one.verdict for one in judged}
-    words = f"{state_text(first)} before, {state_text(second)} now"
+    words = f"{first.state_text} before, {second.state_text} now"
     if first.state == second.state == "UNSUPPORTED":
         return "UNSUPPORTED, as before", Verdict.SAME
     if first.cause in _SAYS_NOTHING or second.cause in _SAYS_NOTHING:
@@ -294,11 +294,6 @@ def _outcome(first: PointResult, second: PointResult, judged: list[Judged]) -> t
     if not judged:
         return "nothing to compare: neither times nor errors", Verdict.UNCLEAR
     return "", _gravest(verdicts)
-
-
-def state_text(point: PointResult) -> str:
-    """A point's state, and of an ERROR its cause."""
-    return f"{point.state} {point.cause}" if point.cause else point.state
 
 
 def _gravest(verdicts: set[Verdict]) -> Verdict:

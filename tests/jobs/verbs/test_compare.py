@@ -193,7 +193,7 @@ def test_every_verb_knows_of_a_job_what_the_scheduler_says(
     assert "ERROR" in launcher("status", name).out
     for word in (name, "100"):
         result = launcher("compare", "105", word)
-        assert "ERROR cancelled" in " ".join(result.out.split()), result.out
+        assert "ERROR (cancelled)" in " ".join(result.out.split()), result.out
         assert "no scheduler to ask" not in result.out
         assert result.code == 3  # a cancelled point is no regression
     (programs / "squeue").write_text("#!/bin/sh\necho 'Unable to contact' >&2\nexit 1\n")
