@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from jobs.environment import facts
 from jobs.perf import format_speedup, is_emulated, perf_lines, recipe_label, statistic_ms
 from jobs.record import BenchmarkResult, Check, Outcome, Record, TensorError, Validation
 from jobs.terminal.table import STATE_STYLES, Column, Table
@@ -62,23 +63,15 @@ def print_variables(record: Record, out: Console) -> None:
 
 def environment_line(record: Record) -> str:
     """Return the job, the node and the library versions of a record."""
-    facts = record.environment
-    commit = (
-        f"commit {facts.commit[:10]}{' (dirty)' if facts.dirty else ''}" if facts.commit else ""
-    )
-    parts = [
-        f"job {record.identity.job_id}",
-        f"host {facts.host}" if facts.host else "",
-        f"GPU {facts.gpu_name or 'none'}",
-        f"compute capability {facts.compute_capability}" if facts.compute_capability else "",
-        f"driver {facts.driver}" if facts.driver else "",
-        f"CUDA {facts.cuda}" if facts.cuda else "",
-        f"torch {facts.torch}" if facts.torch else "",
-        f"triton {facts.triton}" if facts.triton else "",
-        f"Transformer Engine {facts.transformer_engine}" if facts.transformer_engine else "",
-        commit,
-    ]
-    return ", ".join(part for part in parts if part)
+    environment = record.environment
+    fields = ("compute_capability", "driver", "cuda", "torch", "triton", "transformer_engine")
+    parts = [f"job {record.identity.job_id}"]
+    parts += [f"host {environment.host}"] if environment.host else []
+    parts.append(f"GPU {environment.gpu_name or 'none'}")
+    parts += [f"{label} {value}" for label, value in facts(environment, *fields).items()]
+    if environment.commit:
+        parts.append(f"commit {environment.commit[:10]}{' (dirty)' if environment.dirty else ''}")
+    return ", ".join(parts)
 
 
 def speedup_cells(record: Record | None) -> tuple[str, str]:
