@@ -174,11 +174,11 @@ def missed_speedups(benchmark: BenchmarkResult, point: Point) -> list[str]:
         if limit is None:
             continue
         rule = f"{direction} speedup must be at least {limit}"
-        found: Speedup | None = getattr(benchmark, f"{direction}_speedup")
-        if found is None:
+        ratio: Speedup | None = getattr(benchmark, f"{direction}_speedup")
+        if ratio is None:
             missed.append(f"{rule}, but every block was throttled")
-        elif found.ratio < limit:
-            missed.append(f"{rule}, got {found.ratio:.3f} [{found.low:.3f}, {found.high:.3f}]")
+        elif ratio.ratio < limit:
+            missed.append(f"{rule}, got {ratio.ratio:.3f} [{ratio.low:.3f}, {ratio.high:.3f}]")
     return missed
 
 

@@ -34,14 +34,16 @@ _LIMIT_S = 280
 _SUMMARY = re.compile(r"(?:\d+ (?:passed|failed|skipped)|.*SUMMARY|every kernel ran|FAILED|ERROR)")
 
 
-def run_check(words: Sequence[str]) -> dict[str, Any]:
+def run_check(arguments: Sequence[str]) -> dict[str, Any]:
     """Run a command, and return it with its exit code, its seconds and its summary lines.
 
     `python` stands for this interpreter.
     """
-    command = [sys.executable if word == "python" else word for word in words]
+    command = [sys.executable if word == "python" else word for word in arguments]
     # The caching allocator hides reads beyond a tensor from the sanitizer.
-    extra_env = {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"} if words[0] == "compute-sanitizer" else {}
+    extra_env = (
+        {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"} if arguments[0] == "compute-sanitizer" else {}
+    )
     start = time.monotonic()
     try:
         done = subprocess.run(
@@ -56,7 +58,9 @@ def run_check(words: Sequence[str]) -> dict[str, Any]:
     except (OSError, subprocess.TimeoutExpired) as error:
         code, lines = 1, [f"ERROR: {error}"]
     return {
-        "command": shlex.join([*(f"{name}={value}" for name, value in extra_env.items()), *words]),
+        "command": shlex.join(
+            [*(f"{name}={value}" for name, value in extra_env.items()), *arguments]
+        ),
         "exit_code": code,
         "seconds": round(time.monotonic() - start, 1),
         "says": [line.strip("= ") for line in lines if _SUMMARY.match(line.strip("= "))],
@@ -83,8 +87,8 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--commit", help="of the source")
     options = parser.parse_args(arguments)
     results: dict[str, Any] = {"machine": machine(options.commit), "checks": []}
-    for words in COMMANDS:
-        results["checks"].append(check := run_check(words))
+    for command in COMMANDS:
+        results["checks"].append(check := run_check(command))
         print(json.dumps(check), flush=True)
         options.output.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     return int(any(check["exit_code"] for check in results["checks"]))

@@ -147,12 +147,12 @@ def main() -> None:
     same = result["configuration"] == TRANSFORMER_ENGINE_TEST
     print(f"modules equal Transformer Engine's test: {same}: {result['configuration']}")
     for direction in DIRECTIONS:
-        found = result[direction]
-        verdict = "within" if abs(found["difference"]) <= ALLOWED_DIFFERENCE else "NOT within"
+        times = result[direction]
+        verdict = "within" if abs(times["difference"]) <= ALLOWED_DIFFERENCE else "NOT within"
         print(
-            f"{direction}: bare loop {found['bare_ms']:.3f} ms, harness {found['harness_ms']:.3f} "
-            f"ms ({found['difference']:+.2%}, {verdict} {ALLOWED_DIFFERENCE:.0%}); "
-            f"with L2 flushed {found['harness_flushed_ms']:.3f} ms"
+            f"{direction}: bare loop {times['bare_ms']:.3f} ms, harness {times['harness_ms']:.3f} "
+            f"ms ({times['difference']:+.2%}, {verdict} {ALLOWED_DIFFERENCE:.0%}); "
+            f"with L2 flushed {times['harness_flushed_ms']:.3f} ms"
         )
 
 

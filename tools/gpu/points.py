@@ -139,9 +139,9 @@ def compose(point: PagePoint) -> dict[str, Any]:
     Raises:
         SystemExit: The command line rejected it.
     """
-    words = ["gpu=h200", *point.overrides.split()]
+    arguments = ["gpu=h200", *point.overrides.split()]
     done = subprocess.run(
-        [sys.executable, "launch.py", "run", *words, "--cfg", "job", "--resolve"],
+        [sys.executable, "launch.py", "run", *arguments, "--cfg", "job", "--resolve"],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -154,7 +154,7 @@ def compose(point: PagePoint) -> dict[str, Any]:
         "name": point.name,
         "group": point.group,
         "cudnn": point.cudnn,
-        "command": " ".join(["python launch.py", *words]),
+        "command": " ".join(["python launch.py", *arguments]),
         "point": to_plain(config),
     }
 

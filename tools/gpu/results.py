@@ -33,14 +33,14 @@ _LOG_BYTES = 60_000
 
 def environment_of(cudnn: str, variables: Mapping[str, str]) -> dict[str, str]:
     """Return the environment of a point's process; `as_found` reverts the choice of cuDNN."""
-    changed = dict(variables)
+    env = dict(variables)
     if cudnn == "as_found":
-        home = changed.pop("CUDNN_HOME", None)
-        paths = changed.get("LD_LIBRARY_PATH", "").split(os.pathsep)
+        home = env.pop("CUDNN_HOME", None)
+        paths = env.get("LD_LIBRARY_PATH", "").split(os.pathsep)
         kept = [path for path in paths if path and (home is None or not path.startswith(home))]
-        changed["LD_LIBRARY_PATH"] = os.pathsep.join(kept)
-    changed["PYTHONPATH"] = os.pathsep.join(filter(None, (str(ROOT), changed.get("PYTHONPATH"))))
-    return changed
+        env["LD_LIBRARY_PATH"] = os.pathsep.join(kept)
+    env["PYTHONPATH"] = os.pathsep.join(filter(None, (str(ROOT), env.get("PYTHONPATH"))))
+    return env
 
 
 def run_point(entry: dict[str, Any], out: Path) -> str:

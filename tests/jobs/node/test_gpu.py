@@ -131,7 +131,7 @@ def test_attention_that_fell_back_from_fp8_fails(
     assert any("NVTE_UnfusedDPA_Emulate_FP8=1" in flag for flag in record.capability.flags)
 
 
-def test_a_captured_graph_computes_the_same_and_says_so(tmp_path: Path) -> None:
+def test_a_captured_graph_computes_the_same_and_is_noted(tmp_path: Path) -> None:
     record = run(tmp_path, recipe=Fp8CurrentRecipe(), benchmark=replace(TIMED, cuda_graph=True))
     assert record.outcome is Outcome.PASSED, record.reason
     assert record.benchmark is not None
