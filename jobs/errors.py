@@ -16,6 +16,9 @@ fields, never on the text.
         WrongIds                 too few, too many or the wrong ids for a verb
         UnknownId                an id that no sweep contains
         NoSweep                  the folder of sweeps is missing or empty
+        BaselineConflict         a baseline has another record of a point
+        NoPassedPoint            a collection without a point for a baseline
+        TooFewCollections        nothing to compare in the results folder
         NotInteractive           a question without a terminal to ask it on
         NotCancellable           a job that only its own terminal can end
         NotInstalled             a package or a Python version is missing
@@ -218,6 +221,50 @@ class UnknownId(UsageError):
         return (
             f"no sweep in {self.runs_dir} contains {self.kind} {self.word}; "
             "if it is elsewhere, pass its folder"
+        )
+
+
+@dataclass(eq=False)
+class BaselineConflict(UsageError):
+    """A baseline already has other records of some points.
+
+    Attributes:
+        baseline: Name of the baseline.
+        points: Labels of the points, with their GPUs.
+    """
+
+    baseline: str
+    points: Sequence[str]
+
+    def __str__(self) -> str:
+        more = f" and {len(self.points) - 1} more" if len(self.points) > 1 else ""
+        return (
+            f"baseline {self.baseline} already has another record of {self.points[0]}{more}; "
+            "to replace: replace=true"
+        )
+
+
+@dataclass(eq=False)
+class NoPassedPoint(UsageError):
+    """A collection without a point that PASSED, from which no baseline can be made."""
+
+    collection: str
+
+    def __str__(self) -> str:
+        return f"no point of {self.collection} PASSED; a baseline holds only points that passed"
+
+
+@dataclass(eq=False)
+class TooFewCollections(UsageError):
+    """Fewer than two collections in the results folder."""
+
+    count: int
+    results_dir: Path
+
+    def __str__(self) -> str:
+        return (
+            f"history needs at least two collections, {self.results_dir} has {self.count}; "
+            "make one of each sweep: python launch.py collect SWEEP"
         )
 
 

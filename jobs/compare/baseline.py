@@ -13,7 +13,7 @@ from jobs.collect.points_table import asked_hash
 from jobs.collect.store import load_collection, save_collection, write_if_changed
 from jobs.compare.match import asked_key, gpu_of
 from jobs.compare.repeats import repeats
-from jobs.errors import RecordError, UsageError
+from jobs.errors import BaselineConflict, InvalidValue, NoPassedPoint, RecordError, UnknownName
 from jobs.files import private_files
 from jobs.record import Record, to_json
 from jobs.status.collection import Collection
@@ -69,17 +69,16 @@ def save_baseline(
     folder = baseline_folder(name, results_dir)
     good = [point for point in collection.points if _is_good(point)]
     if not good:
-        raise UsageError(f"baseline must have a point that PASSED, got none in {collection.name}")
+        raise NoPassedPoint(collection.name)
     held = load_baseline(name, results_dir).points if folder.is_dir() else []
     kept, news = _runs(held), _runs(good)
     changed = [
         key for key, runs in news.items() if key in kept and _records(kept[key]) != _records(runs)
     ]
     if changed and not replace:
-        first, rest = news[changed[0]][-1], len(changed) - 1
-        raise UsageError(
-            f"baseline {name} has {first.label} on {gpu_of(first) or 'no GPU'} already"
-            f"{f' and {rest} more' if rest else ''}; replace=true takes the new records"
+        newest = [news[key][-1] for key in changed]
+        raise BaselineConflict(
+            name, [f"{point.label} on {gpu_of(point) or 'no GPU'}" for point in newest]
         )
     (folder / "records").mkdir(parents=True, exist_ok=True)
     points = [
@@ -136,14 +135,13 @@ def load_baseline(name: str, results_dir: Path) -> Collection:
     except RecordError as error:
         if folder.is_dir():
             raise
-        known = ", ".join(baseline_names(results_dir)) or "none yet"
-        raise UsageError(f"baseline must be one of: {known}; got {name}") from error
+        raise UnknownName("baseline", name, choices=baseline_names(results_dir)) from error
 
 
 def baseline_folder(name: str, results_dir: Path) -> Path:
-    """Where a baseline lies; UsageError where the name is none."""
+    """Return the folder of a baseline, or raise InvalidValue for an impossible name."""
     if not _NAME.fullmatch(name):
-        raise UsageError(f"baseline must be letters, digits and . _ -, got {name!r}")
+        raise InvalidValue("name", "consist of letters, digits, '.', '_' and '-'", name)
     return results_dir / FOLDER / name
 
 

@@ -13,7 +13,7 @@ from jobs.compare.provenance import Difference, circumstances, shared_difference
 from jobs.compare.repeats import at_one_clock, pooled_metrics
 from jobs.compare.sides import Side, of_other_gpus, side_of
 from jobs.compare.verdict import REGRESSIONS, Judged, Verdict, judge_metric
-from jobs.errors import UsageError
+from jobs.errors import InvalidValue
 from jobs.record import DIRECTIONS, INFRASTRUCTURE_CAUSES, Cause, State
 from jobs.status.collection import Collection
 from jobs.status.point_result import PointResult, named
@@ -54,7 +54,7 @@ class Rules:
         for name in ("threshold", "accuracy_threshold"):
             value = getattr(self, name)
             if not 0 < value < 1:
-                raise UsageError(f"compare.{name} must be between 0 and 1, got {value}")
+                raise InvalidValue(f"compare.{name}", "be between 0 and 1", value)
 
 
 @dataclass(frozen=True)
@@ -157,12 +157,8 @@ def compare(
 
     Returns:
         One comparison for each collection after the first.
-
-    Raises:
-        UsageError: Fewer than two collections.
     """
-    if len(collections) < 2:
-        raise UsageError(f"compare must be given at least two collections, got {len(collections)}")
+    assert len(collections) >= 2
     rules = rules or Rules()
     _check_words(collections, rules)
     first = collections[0]
@@ -221,23 +217,23 @@ def compare_points(pair: Pair, rules: Rules, sides: tuple[str, str]) -> Compared
 
 
 def _check_words(collections: Sequence[Collection], rules: Rules) -> None:
-    """UsageError for a word of the rules that means nothing in these collections."""
+    """Raise InvalidValue for a word of the rules that matches nothing in these collections."""
     points = [point for collection in collections for point in collection.points]
     keys = {key for point in points for key in known_keys(point.config)}
     for word in rules.ignore if keys else ():
         if word not in keys:
-            raise UsageError(
-                f"compare.ignore must name keys of a point, got {word}; "
-                "for example shape.seed, recipe or benchmark"
+            raise InvalidValue(
+                *("compare.ignore", "name keys of a point", word),
+                "for example shape.seed, recipe or benchmark",
             )
     names = [f"{arm} {direction}" for arm in ARMS for direction in DIRECTIONS]
     names += [f"{direction} speedup" for direction in DIRECTIONS]
     names += [f"error of {tensor}, worst head" for tensor in ("", *_tensors(points))]
     for word in rules.metrics:
         if not any(word in name for name in names):
-            raise UsageError(
-                f"compare.metrics must be words of a metric's name, got {word}; "
-                "for example speedup, recipe, bprop or error"
+            raise InvalidValue(
+                *("compare.metrics", "be part of a metric's name", word),
+                "for example speedup, recipe, bprop or error",
             )
 
 

@@ -35,7 +35,7 @@ def load_side(
         The collection; nothing is gathered.
 
     Raises:
-        UsageError: The word means nothing that is there.
+        JobError: The word names nothing that exists, or a damaged file.
     """
     path = Path(os.path.expanduser(word))
     if word.startswith(BASELINE_PREFIX) and not path.is_dir():
@@ -48,9 +48,7 @@ def load_side(
         gathered = results_dir / word
         if "/" in word or not (gathered / STORE_NAME).is_file():
             raise
-        return _stored(gathered)  # its sweep is gone, what was gathered of it is not
-    except RecordError as error:
-        raise UsageError(str(error)) from error
+        return load_collection(gathered)  # the sweep was deleted, its collection was not
 
 
 def stored_collections(results_dir: Path) -> list[Collection]:
@@ -73,10 +71,3 @@ def moment(collection: Collection) -> str:
     """When the last of a collection's points ended, ISO 8601; empty where none did."""
     ended = [point.record.finished_at for point in collection.points if point.record]
     return max((time for time in ended if time), default="")
-
-
-def _stored(folder: Path) -> Collection:
-    try:
-        return load_collection(folder)
-    except RecordError as error:
-        raise UsageError(str(error)) from error

@@ -96,13 +96,13 @@ VERBS = {
         takes_ids=True,
     ),
     "baseline": Verb(
-        "jobs.verbs.compare:baseline",
+        "jobs.verbs.baseline:baseline",
         configs.Baseline,
         "name a collection to compare with later",
         takes_ids=True,
     ),
     "history": Verb(
-        "jobs.verbs.compare:history",
+        "jobs.verbs.history:history",
         configs.History,
         "show each metric over many collections",
         takes_ids=True,

@@ -10,7 +10,7 @@ from jobs.compare.baseline import baseline_names, coverage, load_baseline, save_
 from jobs.compare.comparison import Rules, compare
 from jobs.compare.load import load_side
 from jobs.compare.rows import headline, not_compared
-from jobs.errors import UsageError
+from jobs.errors import BaselineConflict, InvalidValue, NoPassedPoint, UnknownName
 from jobs.status.collection import Collection
 from tests.builders.records import asked, record
 from tests.builders.runs import collected, run, with_state
@@ -29,15 +29,16 @@ def test_only_what_passed_is_stored(tmp_path: Path) -> None:
     saved = save_baseline(with_state(run(), "ERROR"), "b", tmp_path)
     assert len(saved.baseline.points) == 1
     assert saved.left_out == {"ERROR": 1}
-    with pytest.raises(UsageError, match="must have a point that PASSED"):
+    with pytest.raises(NoPassedPoint):
         save_baseline(Collection("none", []), "c", tmp_path)
 
 
 def test_what_it_has_is_replaced_only_on_request(tmp_path: Path) -> None:
     save_baseline(run(), "b", tmp_path)
     save_baseline(run(), "b", tmp_path)  # the same records again: nothing to refuse
-    with pytest.raises(UsageError, match=r"has mxfp8 dsv3 .* already and 1 more; replace=true"):
+    with pytest.raises(BaselineConflict) as caught:
         save_baseline(run(scale=1.1), "b", tmp_path)
+    assert len(caught.value.points) == 2
     saved = save_baseline(run(scale=1.1), "b", tmp_path, replace=True)
     assert saved.replaced == 2
     assert load_baseline("b", tmp_path).points[0].record == run(scale=1.1).points[0].record
@@ -79,7 +80,7 @@ def test_runs_of_the_same_software_are_stored_together(tmp_path: Path) -> None:
     (found,) = compare([held, run("now", seed=7)])
     assert found.repeated == 0
     assert "first: mean of 3 runs" in found.points[0].judged[0].note
-    with pytest.raises(UsageError, match="replace=true"):
+    with pytest.raises(BaselineConflict):
         save_baseline(run(), "b", tmp_path)
     assert save_baseline(run(), "b", tmp_path, replace=True).replaced == 2
     assert len(load_baseline("b", tmp_path).points) == 2
@@ -125,11 +126,13 @@ def test_a_baseline_is_named_on_the_command_line(tmp_path: Path) -> None:
     save_baseline(run(), "gb300", tmp_path)
     assert baseline_names(tmp_path) == ["gb300"]
     assert load_side("baseline/gb300", tmp_path / "runs", tmp_path).name == "gb300"
-    with pytest.raises(UsageError, match="baseline must be one of: gb300; got nope"):
+    with pytest.raises(UnknownName) as caught:
         load_side("baseline/nope", tmp_path / "runs", tmp_path)
+    assert (caught.value.name, caught.value.choices) == ("nope", ["gb300"])
 
 
 @pytest.mark.parametrize("name", ["", "../x", "a/b", ".hidden", "x" * 65, "a b"])
 def test_a_name_that_is_no_name_is_refused(tmp_path: Path, name: str) -> None:
-    with pytest.raises(UsageError, match="baseline must be letters"):
+    with pytest.raises(InvalidValue) as caught:
         save_baseline(run(), name, tmp_path)
+    assert (caught.value.key, caught.value.value) == ("name", name)
