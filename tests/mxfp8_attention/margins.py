@@ -12,13 +12,10 @@ from pathlib import Path
 
 from conf.choices import Projection
 from conf.schema import CalibratedTolerance, MxFp8Recipe, Shape
-from mxfp8_attention.accuracy.errors import TensorErrors, step_errors
+from mxfp8_attention.accuracy.errors import TensorErrors
 from mxfp8_attention.accuracy.gates import FP32_REFERENCE, STAGE_REFERENCE, calibrated_bounds
 from mxfp8_attention.accuracy.prediction import Prediction, predict
-from mxfp8_attention.accuracy.stages import stage_errors, staged_step
-from mxfp8_attention.case import make_case
-from mxfp8_attention.emulation.layer import EmulatedPath
-from mxfp8_attention.reference import ReferencePath
+from tests.mxfp8_attention.correct_arm import arm_errors
 from tools.calibrate import shipped_shapes
 from tools.numerics_tables import markdown, rewrite
 
@@ -45,13 +42,8 @@ def uses(shape: Shape, prediction: Prediction, seed: int) -> Iterator[tuple[Gate
 
     The share is the larger of error / upper bound and lower bound / error.
     """
-    case = make_case(shape, "cpu", seed=seed)
-    reference = ReferencePath(case).step()
-    path = EmulatedPath(RECIPE, case)
-    staged = staged_step(path)
-    errors = step_errors({name: staged[name] for name in reference}, reference, shape)
-    yield from _uses(FP32_REFERENCE, errors, prediction)
-    yield from _uses(STAGE_REFERENCE, stage_errors(path, staged), prediction)
+    for reference, errors in arm_errors(shape, seed).items():
+        yield from _uses(reference, errors, prediction)
 
 
 def _uses(

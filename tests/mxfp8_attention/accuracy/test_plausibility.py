@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from conf import schema
-from conf.schema import Bf16Recipe, MxFp8Recipe, Recipe
+from conf.choices import RecipeName
+from conf.schema import RECIPES, Bf16Recipe, MxFp8Recipe, Recipe
 from mxfp8_attention.accuracy.plausibility import (
     LINEAR_BAND,
     PATH_BAND,
@@ -34,15 +34,8 @@ def test_everything_stored_is_plausible() -> None:
 
 def recipe_of(plain: dict[str, Any]) -> Recipe:
     """The recipe of a stored key."""
-    classes: dict[str, Any] = {
-        "bf16": schema.Bf16Recipe,
-        "mxfp8": schema.MxFp8Recipe,
-        "fp8_block": schema.Fp8BlockRecipe,
-        "fp8_current": schema.Fp8CurrentRecipe,
-        "fp8_delayed": schema.Fp8DelayedRecipe,
-    }
     flags = {"fp8_dpa": plain["fp8_dpa"]} if "fp8_dpa" in plain else {}
-    recipe: Recipe = classes[plain["name"]](**flags)
+    recipe: Recipe = RECIPES[RecipeName[plain["name"]]](**flags)
     return recipe
 
 

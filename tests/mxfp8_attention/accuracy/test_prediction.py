@@ -18,11 +18,8 @@ from conf.schema import (
     Recipe,
     Shape,
 )
-from mxfp8_attention.accuracy.errors import step_errors
 from mxfp8_attention.accuracy.gates import (
-    FP32_REFERENCE,
     RECIPE_ARM,
-    STAGE_REFERENCE,
     failures,
     judge,
 )
@@ -32,11 +29,11 @@ from mxfp8_attention.accuracy.prediction import (
     predict,
     predict_recipes,
 )
-from mxfp8_attention.accuracy.stages import stage_errors, staged_step
+from mxfp8_attention.accuracy.stages import stage_errors
 from mxfp8_attention.accuracy.store import load_prediction
 from mxfp8_attention.case import make_case
 from mxfp8_attention.emulation.layer import EmulatedPath
-from mxfp8_attention.reference import ReferencePath
+from tests.mxfp8_attention.correct_arm import arm_errors
 from tests.shapes import tiny
 from tools.calibrate import shipped_shapes
 
@@ -100,14 +97,12 @@ def test_the_tiny_shape_ships_with_its_predictions(recipe: Recipe, projection: P
 def missed(shape: Shape, seed: int) -> list[str]:
     """Failures of a correct emulated arm against the shipped prediction."""
     prediction = load_prediction(shape, MxFp8Recipe())
-    case = make_case(shape, "cpu", seed=seed)
-    reference = ReferencePath(case).step()
-    path = EmulatedPath(MxFp8Recipe(), case)
-    staged = staged_step(path)
-    errors = step_errors({name: staged[name] for name in reference}, reference, shape)
     apply = partial(judge, CalibratedTolerance(), arm=RECIPE_ARM, prediction=prediction)
-    verdicts = apply(reference=FP32_REFERENCE, errors=errors)
-    verdicts += apply(reference=STAGE_REFERENCE, errors=stage_errors(path, staged))
+    verdicts = [
+        verdict
+        for reference, errors in arm_errors(shape, seed).items()
+        for verdict in apply(reference=reference, errors=errors)
+    ]
     assert len(verdicts) > 20
     return failures(verdicts)
 

@@ -86,58 +86,30 @@ def test_a_point_that_the_libraries_support_runs(config: Point, machine: Machine
     assert refusal(config, machine) is None
 
 
-BROKEN_TE = {"te_error": "ImportError: libcublas.so.13: cannot open", "cudnn_te": None}
-INCOMPATIBLE = {
-    "cudnn_together_error": "RuntimeError: cuDNN version incompatibility: compiled against 9.19",
-    "cudnn_te": "9.14.0",
-}
+BF16_ON_H200 = point(Bf16Recipe(), H200)
+LIBCUBLAS = "ImportError: libcublas.so.13: cannot open"
+VERSIONS = "RuntimeError: cuDNN version incompatibility: compiled against 9.19"
+BROKEN_TE = {"te_error": LIBCUBLAS, "cudnn_te": None}
+INCOMPATIBLE = {"cudnn_together_error": VERSIONS, "cudnn_te": "9.14.0"}
 NO_GPU = Machine(None, None, None, None, "PyTorch is built without CUDA")
+OTHER_CAPABILITY = replace(on_h200(), compute_capability=(9, 5))
+CUDNN_LIMIT = "cuDNN for MXFP8 attention"
+UNSUPPORTED, WRONG_GPU, IMPORT_ERROR = Refusal
 
 
 @pytest.mark.parametrize(
     ("config", "machine", "name", "kind", "reason"),
     [
-        (point(MxFp8Recipe(), H200), on_h200(), "recipe mxfp8", Refusal.unsupported, NO_MXFP8),
-        *(
-            (
-                point(MxFp8Recipe(), GB300),
-                on_gb300(cudnn),
-                "cuDNN for MXFP8 attention",
-                Refusal.unsupported,
-                f"got {cudnn}",
-            )
-            for cudnn in ("9.19.0", "9.23.0", "9.23.1")
-        ),
-        (point(Bf16Recipe(), GB300), on_h200(), "GPU", Refusal.wrong_gpu, "NVIDIA H200"),
-        (
-            point(Bf16Recipe(), H200),
-            replace(on_h200(), compute_capability=(9, 5)),
-            "GPU",
-            Refusal.wrong_gpu,
-            "compute capability 9.5",
-        ),
-        (
-            point(Bf16Recipe(), H200),
-            NO_GPU,
-            "GPU",
-            Refusal.unsupported,
-            NO_GPU.no_cuda_reason,
-        ),
-        (
-            point(Bf16Recipe(), H200),
-            on_h200(**BROKEN_TE),
-            "Transformer Engine",
-            Refusal.import_error,
-            BROKEN_TE["te_error"],
-        ),
-        (
-            point(Bf16Recipe(), H200),
-            on_h200(**INCOMPATIBLE),
-            "cuDNN",
-            Refusal.import_error,
-            INCOMPATIBLE["cudnn_together_error"],
-        ),
-        (point(MxFp8Recipe(), CPU), on_h200(), "configuration", Refusal.unsupported, "cpu"),
+        (point(MxFp8Recipe(), H200), on_h200(), "recipe mxfp8", UNSUPPORTED, NO_MXFP8),
+        (point(MxFp8Recipe(), GB300), on_gb300("9.19.0"), CUDNN_LIMIT, UNSUPPORTED, "9.19.0"),
+        (point(MxFp8Recipe(), GB300), on_gb300("9.23.0"), CUDNN_LIMIT, UNSUPPORTED, "9.23.0"),
+        (point(MxFp8Recipe(), GB300), on_gb300("9.23.1"), CUDNN_LIMIT, UNSUPPORTED, "9.23.1"),
+        (point(MxFp8Recipe(), CPU), on_h200(), "configuration", UNSUPPORTED, "cpu"),
+        (point(Bf16Recipe(), GB300), on_h200(), "GPU", WRONG_GPU, "NVIDIA H200"),
+        (BF16_ON_H200, OTHER_CAPABILITY, "GPU", WRONG_GPU, "compute capability 9.5"),
+        (BF16_ON_H200, NO_GPU, "GPU", UNSUPPORTED, NO_GPU.no_cuda_reason),
+        (BF16_ON_H200, on_h200(**BROKEN_TE), "Transformer Engine", IMPORT_ERROR, LIBCUBLAS),
+        (BF16_ON_H200, on_h200(**INCOMPATIBLE), "cuDNN", IMPORT_ERROR, VERSIONS),
     ],
 )
 def test_a_failed_check_refuses_the_point_and_quotes_the_cause(
