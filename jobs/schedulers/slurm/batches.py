@@ -259,6 +259,6 @@ def _refuse_any_of(batch: Batch, size: int) -> None:
             "cluster.dependency",
             f"contain no ? with launch.max_parallel if {len(batch.slots)} jobs need several "
             f"arrays of at most {size}, which wait for each other",
-            repr(dependency),
+            dependency,
             "increase launch.points_per_job, or remove launch.max_parallel",
         )

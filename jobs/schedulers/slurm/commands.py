@@ -33,7 +33,7 @@ class Meaning(Enum):
     """
 
     MAY_BE_ACCEPTED = ("timed out", "zero bytes")  # sbatch; the controller may have the job
-    ALREADY_ENDED = ("already completed",)  # scancel
+    ALREADY_ENDED = ("already completed", "already completing or completed")  # scancel
     UNKNOWN_JOB = ("invalid job id",)  # squeue
     NO_ACCOUNTING = ("disabled",)  # sacct
 

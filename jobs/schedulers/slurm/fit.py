@@ -110,7 +110,7 @@ def over_limits(resources: Resources, need: Need, limits: ClusterLimits) -> list
 
 def _too_many(tasks: int, most: int, limit: str) -> InvalidValue:
     constraint = f"be so large that there are at most {pluralize(most, 'job')} ({limit})"
-    return InvalidValue("launch.points_per_job", constraint, pluralize(tasks, "job"))
+    return InvalidValue("launch.points_per_job", constraint, tasks)
 
 
 def _partitions(resources: Resources, limits: ClusterLimits) -> list[Partition]:
@@ -124,22 +124,22 @@ def _unknown(resources: Resources, limits: ClusterLimits) -> Iterator[InvalidVal
     partitions = f"be one of {', '.join(limits.partitions)}"
     for name in (resources.partition or "").split(","):
         if name and name not in limits.partitions:
-            yield InvalidValue("cluster.partition", partitions, repr(name))
+            yield InvalidValue("cluster.partition", partitions, name)
     if resources.partition is None and limits.default_partition is None and limits.partitions:
-        yield InvalidValue("cluster.partition", partitions, "none, and there is no default")
+        yield InvalidValue("cluster.partition", partitions, None, "there is no default")
     if resources.qos and limits.qos and resources.qos not in limits.qos:
-        yield InvalidValue("cluster.qos", f"be one of {_list(limits.qos)}", repr(resources.qos))
+        yield InvalidValue("cluster.qos", f"be one of {_list(limits.qos)}", resources.qos)
     accounts = {one.account for one in limits.associations}
     if resources.account and accounts and resources.account not in accounts:
         constraint = f"be one of {_list(accounts)}"
-        yield InvalidValue("cluster.account", constraint, repr(resources.account))
+        yield InvalidValue("cluster.account", constraint, resources.account)
 
 
 def _against_partition(
     resources: Resources, need: Need, part: Partition, mine: Association | None
 ) -> Iterator[InvalidValue]:
     if not part.up:
-        yield InvalidValue("cluster.partition", "be up", repr(part.name))
+        yield InvalidValue("cluster.partition", "be up", part.name)
     if part.max_time_min is not None and need.time_min > part.max_time_min:
         yield InvalidValue(
             "launch.time_min",
@@ -149,8 +149,8 @@ def _against_partition(
         )
     if part.min_nodes > 1 or part.max_nodes == 0:
         limit = f"at least {part.min_nodes}" if part.min_nodes > 1 else "no"
-        value = f"{part.name!r}, which requires {limit} nodes"
-        yield InvalidValue("cluster.partition", "accept jobs of one node", value)
+        remedy = f"this one requires {limit} nodes"
+        yield InvalidValue("cluster.partition", "accept jobs of one node", part.name, remedy)
     qos = resources.qos or (_default_qos(mine) if mine else None)
     yield from _against_list(part, "qos", resources.qos, qos, part.qos, part.denied_qos)
     if part.kinds:
@@ -184,12 +184,12 @@ def _against_list(
     denied: frozenset[str],
 ) -> Iterator[InvalidValue]:
     """Check an account or QOS, given or the default one, against a partition's lists."""
-    value = repr(given) if given else f"none, and the default is {used!r}"
     where = f"in partition {part.name}"
+    remedy = "" if given else f"the default is {used}"
     if used and allowed is not None and used not in allowed:
-        yield InvalidValue(f"cluster.{key}", f"be one of {_list(allowed)} {where}", value)
+        yield InvalidValue(f"cluster.{key}", f"be one of {_list(allowed)} {where}", given, remedy)
     elif used and used in denied:
-        yield InvalidValue(f"cluster.{key}", f"be none of {_list(denied)} {where}", value)
+        yield InvalidValue(f"cluster.{key}", f"be none of {_list(denied)} {where}", given, remedy)
 
 
 def _default_qos(mine: Association) -> str | None:
@@ -209,7 +209,7 @@ def _against_nodes(resources: Resources, part: Partition) -> Iterator[InvalidVal
     memory = _largest_memory(part)
     if memory > 1 and (resources.memory_mib or 0) > memory:
         constraint = f"be at most {memory / 1024:.2f} {where}"
-        value = f"{(resources.memory_mib or 0) / 1024:.2f}"
+        value = round((resources.memory_mib or 0) / 1024, 2)
         yield InvalidValue("launch.memory_gib", constraint, value)
     for key, counts in resources.of_a_node.items():
         for name, count in counts.items():
@@ -217,7 +217,7 @@ def _against_nodes(resources: Resources, part: Partition) -> Iterator[InvalidVal
             if count > most:
                 has = {f"{one}:{n}" for kind in part.kinds for one, n in kind.gres.items()}
                 constraint = f"be at most what a node has {where} ({_list(has) or 'no gres'})"
-                yield InvalidValue(f"cluster.{key}", constraint, repr(getattr(resources, key)))
+                yield InvalidValue(f"cluster.{key}", constraint, getattr(resources, key))
 
 
 def _of_type(name: str, gres: Mapping[str, int]) -> int:
@@ -232,7 +232,7 @@ def _against_accounting(
     if mine is not None:
         if resources.qos in limits.qos and mine.qos and resources.qos not in mine.qos:
             constraint = f"be one of {_list(mine.qos)} for account {mine.account}"
-            yield InvalidValue("cluster.qos", constraint, repr(resources.qos))
+            yield InvalidValue("cluster.qos", constraint, resources.qos)
         if mine.max_time_min is not None and need.time_min > mine.max_time_min:
             constraint = f"be at most {mine.max_time_min} for account {mine.account}"
             yield InvalidValue("launch.time_min", constraint, need.time_min)

@@ -90,7 +90,7 @@ def take_snapshot(folder: Path, checkout: Path = CHECKOUT) -> Path:
     listing = subprocess.run(command, capture_output=True, check=False)
     if listing.returncode != 0:
         constraint = f"be false, because {checkout} is not a git checkout"
-        raise InvalidValue("launch.snapshot", constraint, "true")
+        raise InvalidValue("launch.snapshot", constraint, True)
     temporary = _partial(folder, SNAPSHOT)
     tracked = filter(None, os.fsdecode(listing.stdout).split("\0"))
     for name in (*tracked, *untracked_sources(checkout)):

@@ -114,7 +114,7 @@ def resource_problems(cluster: Cluster, launch: Launch) -> Iterator[UsageError]:
             value = getattr(holder, name, None)
             if value is not None and not _LIST_VALUE.fullmatch(value):
                 constraint = "contain no spaces, quotes or other special characters of a shell"
-                yield InvalidValue(f"{holder_key}.{name}", constraint, repr(value))
+                yield InvalidValue(f"{holder_key}.{name}", constraint, value)
     texts: dict[str, str | None] = {
         **{
             f"cluster.{name}": getattr(cluster, name)
@@ -126,26 +126,26 @@ def resource_problems(cluster: Cluster, launch: Launch) -> Iterator[UsageError]:
     }
     for key, text in texts.items():
         if text is not None and _CONTROL.search(text):
-            yield InvalidValue(key, "be one line without control characters", repr(text))
+            yield InvalidValue(key, "be one line without control characters", text)
     if {",", "?"} <= set(cluster.dependency or ""):
         yield InvalidValue(
             "cluster.dependency",
             "join conditions by , (all) or by ? (any), not by both",
-            repr(cluster.dependency),
+            cluster.dependency,
         )
     for mount in cluster.container.mounts:
         if "," in mount or _CONTROL.search(mount):
-            yield InvalidValue("cluster.container.mounts", "contain no comma", repr(mount))
+            yield InvalidValue("cluster.container.mounts", "contain no comma", mount)
     for name in cluster.sbatch:
         if name in BY_CPU_OR_GPU and launch.memory_gib is not None:
             yield InvalidValue(
                 "launch.memory_gib",
                 f"be null if cluster.sbatch.{name} is set",
-                f"{launch.memory_gib:g}",
+                launch.memory_gib,
             )
         if not _OPTION.fullmatch(name):
             constraint = "name options by their long names without --"
-            yield InvalidValue("cluster.sbatch", constraint, repr(name))
+            yield InvalidValue("cluster.sbatch", constraint, name)
         elif name in _OWN_OPTIONS:
             own = _OWN_OPTIONS[name]
             remedy = f"use {own}" if own else "the tool sets it itself"

@@ -144,7 +144,7 @@ def check_folder(sweep: Path, *, container: bool) -> None:
     bad = [name for mark, name in marks.items() if mark in path]
     if bad or not path.isprintable():
         constraint = f"be a path without {' or '.join(bad) or 'control characters'}"
-        raise InvalidValue("runs_dir", constraint, repr(path), "SLURM would change it")
+        raise InvalidValue("runs_dir", constraint, path, "SLURM would change it")
 
 
 def _parameters(submission: Submission, cluster: Cluster, root: str) -> dict[str, Any]:

@@ -10,11 +10,7 @@ from jobs.record import Cause
 from jobs.schedulers.scheduler import QueryResult
 from jobs.schedulers.slurm import query as states
 from jobs.schedulers.slurm.commands import (
-    TIME_LIMIT_S,
     Answer,
-    call,
-    clean_environment,
-    unused_variables,
 )
 from jobs.schedulers.slurm.query import JobStates, join, parse_sacct, parse_squeue, query_states
 from jobs.schedulers.slurm.task import SlurmTask
@@ -156,36 +152,6 @@ def test_an_id_unknown_to_squeue_is_an_answer(monkeypatch: pytest.MonkeyPatch) -
     assert states.query_queue("--jobs", "9") == ([], None)
 
 
-def test_a_command_that_fails_hangs_or_is_missing_is_an_answer_with_a_reason() -> None:
-    assert call(["no-such-command"]).error == "no-such-command is not installed here"
-    assert call(["sh", "-c", "echo sh: oops >&2; exit 3"]).error == "sh: oops"
-    assert call(["sh", "-c", "exit 3"]) == Answer("", "sh exited with code 3", silent=True)
-    slow = call(["sleep", "60"], time_limit_s=0.1)
-    assert slow == Answer("", "sleep did not answer within 0 s", silent=True)
-
-
-def test_nothing_of_another_job_is_handed_on() -> None:
-    leaked = {"SLURM_JOB_ID": "1", "SBATCH_PARTITION": "x", "SRUN_DEBUG": "1", "SLURMD_NODE": "n"}
-    leaked |= {"CUDA_VISIBLE_DEVICES": "0", "PYTHONPATH": "/x", "SQUEUE_FORMAT": "%i"}
-    kept = {"SLURM_CONF": "/c", "PATH": "/bin", "HOME": "/h", "CUDA_HOME": "/cuda"}
-    assert clean_environment(leaked | kept) == kept
-
-
-def test_what_is_set_for_sbatch_and_not_used_is_told() -> None:
-    found = unused_variables({"SBATCH_ACCOUNT": "team", "SLURM_CONF": "/c"})
-    assert ["SBATCH_ACCOUNT=team" in note and "cluster.account" in note for note in found] == [
-        True
-    ]
-
-
-def test_commands_are_run_without_leaks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SLURM_JOB_ID", "14")
-    monkeypatch.setenv("SLURM_CONF", "/somewhere")
-    seen = call(["env"]).out
-    assert "SLURM_JOB_ID" not in seen
-    assert "SLURM_CONF=/somewhere" in seen
-
-
 ROWS = st.text("0123456789_|[]%:.-+ \nABCDEFGNOPRTU", max_size=200) | st.text(max_size=200)
 
 
@@ -193,10 +159,6 @@ ROWS = st.text("0123456789_|[]%:.-+ \nABCDEFGNOPRTU", max_size=200) | st.text(ma
 def test_no_output_makes_a_traceback(queue: str, accounting: str) -> None:
     for task in joined(queue, accounting).values():
         assert isinstance(task.final, bool)
-
-
-def test_the_time_limit_is_longer_than_a_dead_controller_needs() -> None:
-    assert TIME_LIMIT_S >= 20
 
 
 def test_a_job_whose_name_accounting_has_not_heard_yet_is_still_ours() -> None:

@@ -104,7 +104,7 @@ def test_setup_lines_run_before_the_point_and_their_failure_is_the_jobs(
     ledger = slurm_user.ledger()
     (line,) = ledger.jobs()
     log = (ledger.job_folder(line.job_id) / f"{line.job_id}_batch_log.out").read_text()
-    assert "setup line 2 failed, so the job does: module load it" in log
+    assert "setup line 2 failed: module load it" in log
     assert not list(ledger.root.rglob("attempt-*"))
     assert not list(ledger.root.rglob("never"))
 
