@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from jobs.collect.points_table import Value, median
+from jobs.environment import LABELS
 from jobs.report import text as show
 from jobs.status.point_result import PointResult
 
@@ -18,26 +19,11 @@ NODE_COLUMNS = {
     "Copy (GB/s)": "probe_copy_gb_per_s",
     "BF16 matmul (TFLOP/s)": "probe_bf16_matmul_tflops",
 }
-_PROVENANCE = {
-    "GPU": "gpu_name",
-    "Compute capability": "compute_capability",
-    "Driver": "driver",
-    "CUDA": "cuda",
-    "cuDNN that Transformer Engine loaded": "cudnn_transformer_engine",
-    "cuDNN that torch loaded": "cudnn_torch",
-    "Transformer Engine": "transformer_engine",
-    "torch": "torch",
-    "triton": "triton",
-    "Python": "python",
-    "Platform": "platform",
-    "Image": "image",
-    "Commit on the node": "commit",
-    "Uncommitted changes": "dirty",
-    "Hash of the changes": "dirty_hash",
-    "Attention kernel of the recipe": "attention_backend_recipe",
-    "Attention kernel of BF16": "attention_backend_bf16",
-    "Variables that change a run's meaning": "flags",
-    "Command": "command",
+_PROVENANCE = {label: field for field, label in LABELS.items() if field != "host"} | {
+    "attention kernel of the recipe": "attention_backend_recipe",
+    "attention kernel of BF16": "attention_backend_bf16",
+    "variables that change the meaning of a run": "flags",
+    "command": "command",
 }
 
 

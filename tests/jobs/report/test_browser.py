@@ -28,9 +28,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
 def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("report")
     demo_sweep(folder / "runs")
-    gathered = collect(["latest"], folder / "runs", folder / "results").folder
-    assert gathered is not None
-    return gathered / "report.html"
+    return write_report(collect(["latest"], folder / "runs", folder / "results"))
 
 
 @pytest.fixture

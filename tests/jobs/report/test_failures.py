@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from jobs.record import Cause, State
 from jobs.report.failures import Failure, failure_groups
 from jobs.report.report import write_report
 from jobs.status.collection import Collection
@@ -20,8 +21,8 @@ def ended(
         "point_id": f"p-{number}",
         "sweep_id": "s",
         "config": asked(shape__seed=number),
-        "state": "ERROR",
-        "cause": "exception",
+        "state": State.ERROR,
+        "cause": Cause.exception,
         "reason": reason,
         "evidence": [Quote(lines, "output.log")] if lines else [],
         "job_id": f"14_{number}",

@@ -119,7 +119,7 @@ def test_ctrl_c_hurts_no_job(slurm_user: SlurmUser) -> None:
         watching.send_signal(signal.SIGINT)
         out, _ = watching.communicate(timeout=20)
     assert watching.returncode == 130, out
-    assert f"To end them: python launch.py cancel {ledger.sweep_id}" in out
+    assert f"python launch.py cancel {ledger.sweep_id}" in out
     assert "RUNNING" in queue(slurm_user.cluster, line.job_id)
     slurm_user.cluster.run("scancel", line.job_id)
 
