@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+import launch
 from conf.problem import Problem
 from jobs.errors import (
     ConfigFileError,
@@ -22,6 +23,7 @@ from jobs.errors import (
     JobError,
     MissingValue,
     NoSweep,
+    NotInstalled,
     NotSettable,
     NoWorkingDirectory,
     UnknownName,
@@ -224,6 +226,35 @@ def test_the_process_ends_with_2_one_line_and_no_traceback(tmp_path: Path) -> No
     assert done.stdout == ""
     assert done.stderr == "launch.py: shape.num_heads must be at least 1, got 0\n"
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_missing_package_or_an_old_python_is_named(
+    launcher: Launcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def version() -> str:
+        raise ModuleNotFoundError(name="tomllib.parser")
+
+    monkeypatch.setattr(launch, "_version", version)
+    error = launcher.error("--version")
+    assert isinstance(error, NotInstalled)
+    assert (error.requirement, error.interpreter) == ("tomllib.parser", sys.executable)
+    monkeypatch.setattr(launch, "OWN_PACKAGES", ("tomllib",))
+    with pytest.raises(ModuleNotFoundError):  # a mistake in the tool itself
+        launcher("--version")
+    monkeypatch.setattr(launch, "OLDEST_PYTHON", (99, 0))
+    assert isinstance(launcher.error("--version"), NotInstalled)
+
+
+def test_an_error_of_the_operating_system_names_the_file(
+    launcher: Launcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def version() -> str:
+        raise PermissionError(13, "Permission denied", "/etc/x")
+
+    monkeypatch.setattr(launch, "_version", version)
+    result = launcher("--version")
+    assert (result.code, result.out) == (2, "")
+    assert result.err == "launch.py: /etc/x: Permission denied\n"
 
 
 @pytest.mark.parametrize("words", [[], ["plan"], ["status"], ["collect", "latest"], ["--help"]])

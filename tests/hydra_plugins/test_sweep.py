@@ -19,96 +19,104 @@ from jobs.errors import (
     UnknownName,
 )
 from jobs.sweeps.request import PointRequest
-from jobs.verbs import run as verb_points
+from jobs.verbs.table import Verb
 from tests.launcher import Launcher
 
 
 class Compositions:
-    """Counts how often Hydra composes a sweep's configuration, and keeps what came of it."""
+    """Number of Hydra's compositions in a sweep, and the points that they made."""
 
     def __init__(self) -> None:
         self.count = 0
-        self.asks: list[PointRequest] = []
+        self.requests: list[PointRequest] = []
 
 
 @pytest.fixture
-def seen(monkeypatch: pytest.MonkeyPatch) -> Compositions:
-    """What a sweep composed; nothing runs."""
-    found = Compositions()
+def sweep(monkeypatch: pytest.MonkeyPatch) -> Compositions:
+    """The compositions of the next sweep, which is composed and not run."""
+    sweep = Compositions()
     compose = ConfigLoaderImpl.load_sweep_config
 
-    def counted(*args: Any) -> Any:  # noqa: ANN401 - as Hydra has it
-        found.count += 1
+    def count(*args: Any) -> Any:  # noqa: ANN401 - as Hydra has it
+        sweep.count += 1
         return compose(*args)
 
-    def keep(asks: list[PointRequest], _: object) -> int:
-        found.asks = asks
+    def keep(requests: list[PointRequest], _: object) -> int:
+        sweep.requests = requests
         return 0
 
-    monkeypatch.setattr(ConfigLoaderImpl, "load_sweep_config", counted)
-    monkeypatch.setattr(verb_points, "sweep", keep)
-    return found
+    monkeypatch.setattr(ConfigLoaderImpl, "load_sweep_config", count)
+    monkeypatch.setattr(Verb, "load", lambda _: keep)
+    return sweep
 
 
-def test_plain_keys_cost_no_composition(launcher: Launcher, seen: Compositions) -> None:
+def test_plain_keys_cost_no_composition(launcher: Launcher, sweep: Compositions) -> None:
     lengths = ",".join(str(128 * number) for number in range(1, 51))
     assert launcher("sweep", f"shape.seq_len={lengths}", "shape.bias=true,false").code == 0
-    assert len(seen.asks) == 100
-    assert seen.count == 1
+    assert len(sweep.requests) == 100
+    assert sweep.count == 1
 
 
-def test_each_choice_of_groups_is_composed_once(launcher: Launcher, seen: Compositions) -> None:
+def test_each_choice_of_groups_is_composed_once(launcher: Launcher, sweep: Compositions) -> None:
     axes = ("shape=tiny,dsv3", "recipe=bf16,mxfp8", "shape.seq_len=128,256,512")
     assert launcher("sweep", *axes).code == 0
-    assert len(seen.asks) == 12
-    assert seen.count == 4
+    assert len(sweep.requests) == 12
+    assert sweep.count == 4
 
 
 def test_the_last_axis_varies_fastest_and_every_point_is_its_own(
-    launcher: Launcher, seen: Compositions
+    launcher: Launcher, sweep: Compositions
 ) -> None:
     axes = ("shape.seq_len=128,256", "shape=tiny,dsv3", "benchmark.blocks=1,2")
     assert launcher("sweep", *axes).code == 0
     expected = itertools.product((128, 256), ("tiny", "dsv3"), (1, 2))
-    for ask, (seq_len, shape, blocks) in zip(seen.asks, expected, strict=True):
-        config = ask.config
-        found = config.shape.seq_len, config.shape.name, config.benchmark.blocks
-        assert found == (seq_len, shape, blocks)
+    for request, (seq_len, shape, blocks) in zip(sweep.requests, expected, strict=True):
+        config = request.config
+        swept = config.shape.seq_len, config.shape.name, config.benchmark.blocks
+        assert swept == (seq_len, shape, blocks)
         assert config.shape.hidden == {"tiny": 256, "dsv3": 16384}[shape]
-        assert list(ask.choices.values()) == [str(seq_len), shape, str(blocks)]
-    assert len({id(ask.config.shape) for ask in seen.asks}) == 8
+        assert list(request.choices.values()) == [str(seq_len), shape, str(blocks)]
+    assert len({id(request.config.shape) for request in sweep.requests}) == 8
 
 
-def test_a_plain_key_wins_over_the_group_that_sets_it(
-    launcher: Launcher, seen: Compositions
+def test_a_plain_key_takes_precedence_over_the_group_that_sets_it(
+    launcher: Launcher, sweep: Compositions
 ) -> None:
     assert launcher("sweep", "shape.seq_len=256", "shape=tiny,dsv3").code == 0
-    assert [ask.config.shape.seq_len for ask in seen.asks] == [256, 256]
+    assert [request.config.shape.seq_len for request in sweep.requests] == [256, 256]
 
 
 def test_an_interpolation_follows_each_point_s_own_choice(
-    launcher: Launcher, seen: Compositions
+    launcher: Launcher, sweep: Compositions
 ) -> None:
     assert launcher("sweep", "gpu=cpu,b200", "shape.seq_len=128,256").code == 0
-    assert [ask.config.backend.name for ask in seen.asks] == ["emulated"] * 2 + ["te"] * 2
+    assert [request.config.backend.name for request in sweep.requests] == ["emulated"] * 2 + [
+        "te"
+    ] * 2
 
 
 def test_an_added_key_is_composed_and_named_without_its_plus(
-    launcher: Launcher, seen: Compositions
+    launcher: Launcher, sweep: Compositions
 ) -> None:
     assert launcher("sweep", "+cluster.env.A=1,2").code == 0
-    assert [ask.config.cluster.env for ask in seen.asks] == [{"A": "1"}, {"A": "2"}]
-    assert [ask.choices for ask in seen.asks] == [{"cluster.env.A": "1"}, {"cluster.env.A": "2"}]
+    assert [request.config.cluster.env for request in sweep.requests] == [
+        {"A": "1"},
+        {"A": "2"},
+    ]
+    assert [request.choices for request in sweep.requests] == [
+        {"cluster.env.A": "1"},
+        {"cluster.env.A": "2"},
+    ]
 
 
-def test_values_are_shown_as_they_would_be_typed(launcher: Launcher, seen: Compositions) -> None:
+def test_values_are_shown_as_they_would_be_typed(launcher: Launcher, sweep: Compositions) -> None:
     words = ("shape.bias=true", "benchmark.min_fprop_speedup=null,1.1", "cluster.partition='a,b'")
     assert launcher("sweep", *words).code == 0
-    assert [ask.choices for ask in seen.asks] == [
+    assert [request.choices for request in sweep.requests] == [
         {"benchmark.min_fprop_speedup": "null"},
         {"benchmark.min_fprop_speedup": "1.1"},
     ]
-    assert {ask.config.cluster.partition for ask in seen.asks} == {"a,b"}
+    assert {request.config.cluster.partition for request in sweep.requests} == {"a,b"}
 
 
 @pytest.mark.parametrize(
