@@ -1,4 +1,4 @@
-"""Who imports whom, and what a command must not load: held in fresh processes and by scanning."""
+"""The order of imports, and what a command must not load, by scanning and in fresh processes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import pytest
 from tests.fake_node import install
 
 ROOT = Path(__file__).parents[1]
-# Top first, as DESIGN.md draws it: a module imports from its own folder and from those below.
+# Top first, as in DESIGN.md: a module imports only from its own folder and those below it.
 HOUSE = (
     "launch",
     "hydra_plugins",
@@ -34,19 +34,19 @@ HOUSE = (
     "mxfp8_attention",
     "conf",
 )
-# Hydra's side of conf and of the planner: only launch.py imports it.
+# Only launch.py imports it.
 PLUGINS = "hydra_plugins"
 NODE_SIDE = ("conf", "mxfp8_attention", "jobs.node", "jobs.runner")
-# A process of its own on the node: the login side starts it and never imports it.
+# A separate process on the node, which the login side never imports.
 CHILD = "jobs.node"
-# It starts submitit, which travels with it in the sweep folder.
+# Uses submitit, which is packed with it into the sweep folder.
 SUBMITIT_ENTRY = "jobs.runner.bootstrap"
 LOGIN_ONLY = {"hydra", "omegaconf", "submitit", "rich"}
 LAZY = {"transformer_engine", "matplotlib"}
 
 
 def modules() -> Iterator[tuple[str, Path]]:
-    """Every module of the product and its file."""
+    """Every module of the product, with its file."""
     for folder in ("conf", "mxfp8_attention", "jobs", PLUGINS):
         for path in sorted((ROOT / folder).rglob("*.py")):
             parts = path.relative_to(ROOT).with_suffix("").parts
@@ -55,7 +55,7 @@ def modules() -> Iterator[tuple[str, Path]]:
 
 
 def imports(tree: ast.AST, *, everywhere: bool) -> Iterator[str]:
-    """What is imported, dotted; inside functions only if `everywhere`, for types alone never."""
+    """Dotted names of imports, with `everywhere` also those in functions, but none for types."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -69,7 +69,7 @@ def imports(tree: ast.AST, *, everywhere: bool) -> Iterator[str]:
 
 
 def floor(name: str) -> int | None:
-    """The place of one of our modules in HOUSE, None for other packages."""
+    """Index of a module's folder in HOUSE; None for other packages."""
     for number, folder in enumerate(HOUSE):
         if name == folder or name.startswith(f"{folder}."):
             return number
@@ -83,11 +83,11 @@ SHARED = {name for name, _ in MODULES if floor(name) == HOUSE.index("jobs")}
 
 def test_a_folder_imports_only_from_those_below_it() -> None:
     wrong = [
-        f"{name} imports {found}"
+        f"{name} imports {imported}"
         for name, tree in TREES.items()
         if (own := floor(name)) is not None
-        for found in imports(tree, everywhere=True)
-        if (other := floor(found)) is not None and other < own
+        for imported in imports(tree, everywhere=True)
+        if (other := floor(imported)) is not None and other < own
     ]
     assert wrong == []
 
@@ -96,8 +96,8 @@ def test_no_module_imports_itself_through_others() -> None:
     arrows = {
         name: {
             target
-            for found in imports(tree, everywhere=True)
-            for target in (found, found.rpartition(".")[0])
+            for imported in imports(tree, everywhere=True)
+            for target in (imported, imported.rpartition(".")[0])
             if target in TREES and target != name
         }
         for name, tree in TREES.items()
@@ -107,11 +107,11 @@ def test_no_module_imports_itself_through_others() -> None:
 
 def test_the_login_side_never_imports_the_child_of_the_node() -> None:
     wrong = [
-        f"{name} imports {found}"
+        f"{name} imports {imported}"
         for name, tree in TREES.items()
         if not name.startswith(CHILD)
-        for found in imports(tree, everywhere=True)
-        if found.startswith(f"{CHILD}.")
+        for imported in imports(tree, everywhere=True)
+        if imported.startswith(f"{CHILD}.")
     ]
     assert wrong == []
 
@@ -120,29 +120,29 @@ def test_only_launch_and_its_plugins_import_hydra() -> None:
     importers = {
         name
         for name, tree in TREES.items()
-        for found in imports(tree, everywhere=True)
-        if found.partition(".")[0] in ("hydra", "omegaconf", PLUGINS)
+        for imported in imports(tree, everywhere=True)
+        if imported.partition(".")[0] in ("hydra", "omegaconf", PLUGINS)
     }
     assert {name for name in importers if name.partition(".")[0] != PLUGINS} == {"launch"}
 
 
 def test_the_node_s_side_never_imports_what_only_a_login_node_has() -> None:
     wrong = [
-        f"{name} imports {found}"
+        f"{name} imports {imported}"
         for name, tree in TREES.items()
         if (name.startswith(NODE_SIDE) and name != SUBMITIT_ENTRY) or name in SHARED
-        for found in imports(tree, everywhere=True)
-        if found.partition(".")[0] in LOGIN_ONLY
+        for imported in imports(tree, everywhere=True)
+        if imported.partition(".")[0] in LOGIN_ONLY
     ]
     assert wrong == []
 
 
 def test_heavy_optional_packages_are_imported_inside_functions() -> None:
     wrong = [
-        f"{name} imports {found}"
+        f"{name} imports {imported}"
         for name, tree in TREES.items()
-        for found in imports(tree, everywhere=False)
-        if found.partition(".")[0] in LAZY
+        for imported in imports(tree, everywhere=False)
+        if imported.partition(".")[0] in LAZY
     ]
     assert wrong == []
 
@@ -151,12 +151,12 @@ def test_the_login_side_imports_no_torch() -> None:
     for name, tree in TREES.items():
         if name.startswith(("mxfp8_attention", CHILD)):
             continue
-        found = set(imports(tree, everywhere=True))
-        assert not [one for one in found if one == "torch" or one.startswith("torch.")], name
+        imported = set(imports(tree, everywhere=True))
+        assert not [one for one in imported if one == "torch" or one.startswith("torch.")], name
 
 
 def loaded_after(script: str, *, cwd: Path) -> set[str]:
-    """The packages in a fresh process once a script has run; what it prints is thrown away."""
+    """Packages loaded in a fresh process after a script; its output is discarded."""
     program = f"import json, sys\n{script}\nprint('\\n' + json.dumps(list(sys.modules)))"
     done = subprocess.run(
         [sys.executable, "-c", program],
