@@ -26,7 +26,7 @@ _POINTS = TypeAdapter(list[PointResult])
 _PROBLEMS = TypeAdapter(list[FileProblem])
 _NAMES = TypeAdapter(list[str])
 _SWEEPS = TypeAdapter(dict[str, dict[str, Any]])
-_NOT_STORED = ("record", "apart")
+_NOT_STORED = ("record", "differences")
 
 
 def save_collection(collection: Collection) -> None:

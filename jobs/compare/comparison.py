@@ -16,7 +16,7 @@ from jobs.compare.verdict import REGRESSIONS, Judged, Verdict, judge_metric
 from jobs.errors import InvalidValue
 from jobs.record import DIRECTIONS, INFRASTRUCTURE_CAUSES, Cause, State
 from jobs.status.collection import Collection
-from jobs.status.point_result import PointResult, named
+from jobs.status.point_result import PointResult, with_labels
 from jobs.sweeps.labels import without
 
 THRESHOLD = 0.02
@@ -246,7 +246,7 @@ def _compare(
     first: Collection, second: Collection, rules: Rules, sides: tuple[Side, Side]
 ) -> Comparison:
     # Named together, so that labels tell both sides apart.
-    points = named([*first.points, *second.points], rules.ignored)
+    points = with_labels([*first.points, *second.points], rules.ignored)
     before, after = points[: len(first.points)], points[len(first.points) :]
     matched = match(before, after, rules.ignore, across_gpus=rules.across_gpus)
     only_first, only_second = matched.only_first, matched.only_second

@@ -24,7 +24,7 @@ from jobs.compare.statistics import BETWEEN_RUNS, Sample, ratio
 from jobs.compare.verdict import CONFIDENCE, Verdict
 from jobs.record import Record
 from jobs.status.collection import Collection
-from jobs.status.point_result import PointResult, named
+from jobs.status.point_result import PointResult, with_labels
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ def history(
     """
     found: dict[tuple[str, str, str], list[Seen]] = defaultdict(list)
     ordered = sorted(collections, key=moment)
-    points = iter(named([point for collection in ordered for point in collection.points]))
+    points = iter(with_labels([point for collection in ordered for point in collection.points]))
     for collection in ordered:
         for point in islice(points, len(collection.points)):
             if point.record is None or point.partial:

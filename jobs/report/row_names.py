@@ -45,7 +45,7 @@ def row_order(points: Sequence[PointResult], rows: Rows) -> list[int]:
 
 
 def _key(point: PointResult, row: dict[str, Value]) -> tuple[int, str, float, str, float, str]:
-    rest = _by_number(f"{row['gpu']} {point.apart}")
+    rest = _by_number(f"{row['gpu']} {point.differences}")
     if row["job"] == "probe" or row["shape"] is None:
         return 1 if row["job"] == "probe" else 2, "", 0, "", 0, rest
     shape, recipe = str(row["shape"]), str(row["recipe"])
@@ -75,5 +75,10 @@ def _name(point: PointResult, row: dict[str, Value], differs: set[str]) -> str:
     batch = f"b={row['batch']}" if row["batch"] not in (None, 1) else ""
     length = f"s={row['seq_len']}" if row["seq_len"] is not None else ""
     told = {"seq_len": length, "recipe": row["recipe"], "gpu": row["gpu"]}
-    words = [row["shape"], batch, *(told[name] for name in _TOLD if name in differs), point.apart]
+    words = [
+        row["shape"],
+        batch,
+        *(told[name] for name in _TOLD if name in differs),
+        point.differences,
+    ]
     return " ".join(str(word) for word in words if word)

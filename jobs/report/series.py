@@ -37,7 +37,7 @@ class Timed:
     @property
     def settings(self) -> str:
         """What else sets the point apart, of that on which its time depends."""
-        words = self.point.apart.split(" ")
+        words = self.point.differences.split(" ")
         return " ".join(word for word in words if not word.startswith(_WITHOUT_EFFECT))
 
     def timing(self, arm: str, direction: str) -> Timing | None:

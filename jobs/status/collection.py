@@ -9,7 +9,7 @@ from typing import Any
 
 from jobs.record import State
 from jobs.status.exit_code import exit_code
-from jobs.status.point_result import PointResult, named
+from jobs.status.point_result import PointResult, with_labels
 from jobs.sweeps.file_problem import FileProblem
 
 
@@ -38,7 +38,7 @@ class Collection:
     baseline: bool = False
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "points", named(self.points))
+        object.__setattr__(self, "points", with_labels(self.points))
 
     @property
     def totals(self) -> dict[str, int]:

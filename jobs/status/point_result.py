@@ -41,7 +41,7 @@ class PointResult:
         command: Command line that started it.
         note: Remark that tables show, for example "published, not measured here".
         partial: True if `config` holds only a part of the configuration, as published figures do.
-        apart: Settings that distinguish it from the points shown beside it; see `named`.
+        differences: Settings that set it apart from the points shown beside it.
     """
 
     point_id: str
@@ -60,7 +60,7 @@ class PointResult:
     command: str | None = None
     note: str = ""
     partial: bool = False
-    apart: str = ""
+    differences: str = ""
 
     @classmethod
     def of_record(
@@ -109,7 +109,7 @@ class PointResult:
             for letter, key in (("b", "shape.batch"), ("s", "shape.seq_len"))
             if self.setting(key) is not None
         ]
-        words += [self.setting("gpu.name"), self.apart or None]
+        words += [self.setting("gpu.name"), self.differences or None]
         text = " ".join(str(word) for word in words if word is not None)
         return plain_text(text) or self.point_id
 
@@ -120,13 +120,13 @@ def emulated_note(points: Sequence[PointResult]) -> str:
     return emulated_summary(emulated, len(points)) if emulated else ""
 
 
-def named(points: Sequence[PointResult], ignore: Sequence[str] = ()) -> list[PointResult]:
+def with_labels(points: Sequence[PointResult], ignore: Sequence[str] = ()) -> list[PointResult]:
     """Return the points with labels that differ wherever their configurations do.
 
     Dotted keys of `ignore`, groups included, stay out of the labels.
     """
     texts = distinguish([without(point.config, ignore) for point in points])
     return [
-        point if point.apart == text else replace(point, apart=text)
+        point if point.differences == text else replace(point, differences=text)
         for point, text in zip(points, texts, strict=True)
     ]

@@ -9,7 +9,7 @@ from typing import Any
 
 from jobs.record import Cause, Outcome, Record, TelemetrySample
 from tests.builders.ledger import FakeSweep
-from tests.builders.records import asked, record
+from tests.builders.records import point_config, record
 
 HOSTILE = (
     "</pre><script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">"
@@ -30,19 +30,20 @@ def demo_sweep(runs_dir: Path, *, copies: int = 1) -> FakeSweep:
     """
     grid = itertools.product(range(copies), ("dsv3", "kimi_k2"), RECIPES, LENGTHS)
     configs = [
-        asked(recipe, "gb300", shape, shape__seq_len=length, shape__seed=42 + copy)
+        point_config(recipe, "gb300", shape, shape__seq_len=length, shape__seed=42 + copy)
         for copy, shape, recipe, length in grid
     ]
     configs += [
-        asked(recipe, "h200", "dsv3", shape__seq_len=length, shape__seed=42 + copy)
+        point_config(recipe, "h200", "dsv3", shape__seq_len=length, shape__seed=42 + copy)
         for copy, recipe, length in itertools.product(
             range(copies), ("fp8_current", "bf16"), LENGTHS
         )
     ]
     good = len(configs)
-    configs += [asked("mxfp8", "h200", shape__seq_len=length) for length in (1024, 2048)]
+    configs += [point_config("mxfp8", "h200", shape__seq_len=length) for length in (1024, 2048)]
     configs += [
-        asked("mxfp8", "gb300", shape__seq_len=512, shape__batch=batch) for batch in range(2, 8)
+        point_config("mxfp8", "gb300", shape__seq_len=512, shape__batch=batch)
+        for batch in range(2, 8)
     ]
     sweep = FakeSweep.plan(runs_dir, configs)
     ids = list(sweep.points)

@@ -12,7 +12,7 @@ from jobs.record import Identity, Record, Started, to_json
 from jobs.sweeps.ledger import JobLine, Ledger, SweepInfo
 from jobs.sweeps.planned_point import PlannedPoint
 from jobs.sweeps.source import Source
-from tests.builders.records import asked, record
+from tests.builders.records import point_config, record
 
 
 @dataclass
@@ -101,7 +101,7 @@ class FakeSweep:
 
 def passed_sweep(runs_dir: Path, job_id: str = "14", **changes: Any) -> FakeSweep:  # noqa: ANN401
     """Three lengths of one shape, all PASSED; `changes` go to `record`."""
-    configs = [asked(shape__seq_len=length) for length in (1024, 2048, 4096)]
+    configs = [point_config(shape__seq_len=length) for length in (1024, 2048, 4096)]
     sweep = FakeSweep.plan(runs_dir, configs)
     sweep.submit(job_id, list(sweep.points))
     for index, (point_id, config) in enumerate(sweep.points.items()):

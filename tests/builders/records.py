@@ -71,7 +71,7 @@ _TENSORS = (("q", 0.19), ("k", 0.19), ("v", 0.19), ("attention", 0.95), ("out", 
 _WEIGHTS = (("dqkv_weight", 1.8), ("dout_weight", 1.0))
 
 
-def asked(
+def point_config(
     recipe: str = "mxfp8", gpu: str = "gb300", shape: str = "dsv3", **changes: object
 ) -> dict[str, Any]:
     """A point's configuration as the plan holds it; `changes` by dotted key, `.` as `__`."""

@@ -7,7 +7,7 @@ from typing import Any
 from jobs.record import Cause, Record, State
 from jobs.status.collection import Collection
 from jobs.status.point_result import PointResult
-from tests.builders.records import asked, record
+from tests.builders.records import point_config, record
 
 
 def run(
@@ -24,7 +24,7 @@ def run(
     """A collection of PASSED points; `about` changes their environment."""
     points = []
     for number, length in enumerate(lengths):
-        config = asked(recipe, gpu, shape__seq_len=length)
+        config = point_config(recipe, gpu, shape__seq_len=length)
         left = record(f"p-{length}", config, scale=scale, seed=seed + number, **about)
         left = left.model_copy(update={"finished_at": f"2025-11-{day:02d}T08:00:00.000+00:00"})
         points.append(collected(left))

@@ -15,7 +15,7 @@ from jobs.record import Cause, to_json
 from tests.builders.demo_ledger import demo_sweep
 from tests.builders.ledger import FakeSweep, passed_sweep
 from tests.builders.programs import install_scheduler
-from tests.builders.records import asked, record
+from tests.builders.records import point_config, record
 from tests.fake_node import install
 from tests.faults.matrix import REFUSED, Check, Place, Report
 from tests.faults.reports import points_table, report_of
@@ -112,7 +112,9 @@ MARKUP = "</pre><script>alert(1)</script>|@everyone `x` [a](javascript:x)"
 
 def _shared(launcher: Launcher) -> Path:
     """Collect a sweep whose texts are markup and formulas and return the folder."""
-    sweep = FakeSweep.plan(launcher.runs_dir, [asked(), asked(shape__name="=HYPERLINK(1)")])
+    sweep = FakeSweep.plan(
+        launcher.runs_dir, [point_config(), point_config(shape__name="=HYPERLINK(1)")]
+    )
     sweep.submit("14", list(sweep.points))
     for point_id, reason in zip(sweep.points, (MARKUP, "=cmd|' /C calc'!A0"), strict=True):
         config = sweep.points[point_id]

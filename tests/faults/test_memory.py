@@ -12,7 +12,7 @@ from jobs.runner import attempt
 from jobs.sweeps.ledger import Ledger
 from tests.builders.ledger import FakeSweep
 from tests.builders.programs import install_scheduler
-from tests.builders.records import asked
+from tests.builders.records import point_config
 from tests.faults.matrix import Check, Part, Place, fault
 from tests.faults.reports import LocalUser, report_of
 from tests.faults.test_point import point_of
@@ -87,7 +87,7 @@ SACCT = """\
 def test_a_step_that_ran_out(
     launcher: Launcher, check: Check, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    sweep = FakeSweep.plan(launcher.runs_dir, [asked()])
+    sweep = FakeSweep.plan(launcher.runs_dir, [point_config()])
     sweep.submit("14", list(sweep.points))
     rows = SACCT.format(name=f"{sweep.ledger.sweep_id}.0")
     install_scheduler(

@@ -8,7 +8,7 @@ import pytest
 
 from jobs.collect.gate_use import MOST, gate_uses, nearest
 from jobs.record import TensorError, Validation
-from tests.builders.records import asked, validation
+from tests.builders.records import point_config, validation
 
 
 def judged(tolerance: str = "calibrated", **values: object) -> Validation:
@@ -81,7 +81,7 @@ def test_a_use_says_against_what_it_is(reference: str, name: str, against: str) 
 
 
 def test_the_nearest_tensor_is_the_one_that_misses() -> None:
-    found = nearest(validation(asked(), broken="dx"))
+    found = nearest(validation(point_config(), broken="dx"))
     assert found is not None
     assert found.name == "dx"
     assert found.use > 1

@@ -15,7 +15,7 @@ from jobs.errors import LedgerError, RecordError, UnknownId
 from jobs.record import Cause, Outcome
 from jobs.status.collection import Collection
 from tests.builders.ledger import FakeSweep, passed_sweep
-from tests.builders.records import asked, record
+from tests.builders.records import point_config, record
 from tests.builders.slurm import slurm
 
 
@@ -39,7 +39,7 @@ def files(folder: Path) -> dict[str, tuple[bytes, int]]:
 
 def mixed_sweep(runs_dir: Path) -> FakeSweep:
     """Eight points, each in another state."""
-    configs = [asked(shape__seq_len=128 * (number + 1)) for number in range(8)]
+    configs = [point_config(shape__seq_len=128 * (number + 1)) for number in range(8)]
     sweep = FakeSweep.plan(runs_dir, configs)
     ids = list(sweep.points)
     sweep.submit("14", ids[:7])
@@ -88,9 +88,11 @@ def test_a_point_without_a_record_shows_its_cause_and_the_line_of_the_log(tmp_pa
 def test_the_exit_code_is_that_of_the_worst_outcome(tmp_path: Path) -> None:
     passed_sweep(tmp_path / "runs")
     assert gathered(tmp_path).exit_code() == 0
-    sweep = FakeSweep.plan(tmp_path / "runs", [asked()])
+    sweep = FakeSweep.plan(tmp_path / "runs", [point_config()])
     sweep.submit("15", ["p-0000"], array=False)
-    sweep.attempt("15", "p-0000", record("p-0000", asked(), Outcome.UNSUPPORTED, job_id="15"))
+    sweep.attempt(
+        "15", "p-0000", record("p-0000", point_config(), Outcome.UNSUPPORTED, job_id="15")
+    )
     collection = gathered(tmp_path, sweep.ledger.sweep_id)
     assert collection.exit_code() == 3
     assert collection.exit_code(allow_unsupported=True) == 0

@@ -12,11 +12,11 @@ from jobs.record import Outcome, State
 from jobs.status.collection import Collection
 from jobs.status.point_result import PointResult, Quote
 from jobs.sweeps.file_problem import FileProblem
-from tests.builders.records import asked, record, untimed
+from tests.builders.records import point_config, record, untimed
 
 
 def point(state: str, job_id: str = "14_0", **more: object) -> PointResult:
-    return PointResult(f"p-{state}", "s-1", asked(), State(state), job_id=job_id, **more)  # type: ignore[arg-type]
+    return PointResult(f"p-{state}", "s-1", point_config(), State(state), job_id=job_id, **more)  # type: ignore[arg-type]
 
 
 def parsed(*points: PointResult) -> ElementTree.Element:
@@ -62,10 +62,10 @@ def test_each_state_has_its_element(state: str, element: str | None) -> None:
 
 @pytest.mark.parametrize("state", ["PASSED", "FAILED"])
 def test_an_emulated_case_has_a_note(state: str) -> None:
-    left = untimed(record("p-1", asked(gpu="cpu"), Outcome[state]))
+    left = untimed(record("p-1", point_config(gpu="cpu"), Outcome[state]))
     (case,) = parsed(point(state, record=left)).findall(".//testcase")
     assert case.findtext("system-out") == EMULATED_NOTE
-    (case,) = parsed(point(state, record=record("p-1", asked()))).findall(".//testcase")
+    (case,) = parsed(point(state, record=record("p-1", point_config()))).findall(".//testcase")
     assert case.find("system-out") is None
 
 

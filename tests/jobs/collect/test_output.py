@@ -15,14 +15,14 @@ from jobs.status.collection import Collection
 from jobs.status.point_result import PointResult
 from jobs.sweeps.file_problem import FileProblem
 from jobs.terminal.console import Console
-from tests.builders.records import asked, record, untimed
+from tests.builders.records import point_config, record, untimed
 from tests.builders.terminal import printed
 
 
 def collected(gpu: str, jobs: int = 1, reason: str = "") -> Collection:
     points = []
     for number, projection in enumerate(("fused", "split", "fused", "split")):
-        config = asked(
+        config = point_config(
             "mxfp8" if number > 1 else "bf16", gpu, "tiny", shape__projection=projection
         )
         point_id, job_id = f"p-7a0d52d4303{number}", f"local-a977dea{number % jobs}"
@@ -80,8 +80,10 @@ def test_what_was_emulated_is_counted_timed_or_not() -> None:
 
 
 def test_reasons_of_what_did_not_pass_come_first_and_are_cut() -> None:
-    bad = PointResult("p-1", "s", asked(), State.ERROR, cause=Cause.crashed, reason="died " * 200)
-    good = PointResult("p-2", "s", asked(), State.PASSED, reason="within tolerance seed")
+    bad = PointResult(
+        "p-1", "s", point_config(), State.ERROR, cause=Cause.crashed, reason="died " * 200
+    )
+    good = PointResult("p-2", "s", point_config(), State.PASSED, reason="within tolerance seed")
     first, second = reason_lines([good, bad])
     assert first.startswith("ERROR (crashed) p-1: died")
     assert second == "PASSED p-2: within tolerance seed"
@@ -91,14 +93,15 @@ def test_reasons_of_what_did_not_pass_come_first_and_are_cut() -> None:
 
 def test_a_thousand_reasons_are_counted() -> None:
     points = [
-        PointResult(f"p-{n}", "s", asked(), State.FAILED, reason=f"reason {n}") for n in range(30)
+        PointResult(f"p-{n}", "s", point_config(), State.FAILED, reason=f"reason {n}")
+        for n in range(30)
     ]
     assert reason_lines(points)[-1] == "... and 10 more reasons"
 
 
 def test_of_very_many_points_and_files_those_that_went_wrong_are_shown() -> None:
     points = [
-        PointResult(f"p-{n:04d}", "s", asked(shape__seed=n), State(state), job_id="14")
+        PointResult(f"p-{n:04d}", "s", point_config(shape__seed=n), State(state), job_id="14")
         for n, state in enumerate(["PASSED"] * 990 + ["FAILED"] * 10)
     ]
     problems = [FileProblem(f"file-{n}", "is damaged") for n in range(100)]

@@ -10,11 +10,11 @@ import pytest
 from jobs.collect.points_table import COLUMNS, asked_hash, median, row
 from jobs.record import Outcome, State
 from jobs.status.point_result import PointResult
-from tests.builders.records import asked, record, untimed, with_notes
+from tests.builders.records import point_config, record, untimed, with_notes
 
 
 def point(outcome: Outcome = Outcome.PASSED) -> PointResult:
-    config = asked()
+    config = point_config()
     left = record("p-1", config, outcome)
     return PointResult("p-1", "s-1", config, State(outcome), record=left, job_id="14_0")
 
@@ -53,14 +53,17 @@ def test_the_bf16_arms_own_error_stands_beside_the_recipes() -> None:
 
 
 def test_a_point_without_a_record_has_no_figures() -> None:
-    values = row(PointResult("p-1", "s-1", asked(), State.PENDING))
+    values = row(PointResult("p-1", "s-1", point_config(), State.PENDING))
     assert values["recipe"] == "mxfp8"
     assert all(value is None for name, value in values.items() if name.endswith("_ms"))
     assert values["emulated"] is None
 
 
 def test_a_hostile_config_costs_its_own_cells_only() -> None:
-    config = asked() | {"shape": {"seq_len": "many", "batch": 2**70, "name": ["x"]}, "gpu": 3}
+    config = point_config() | {
+        "shape": {"seq_len": "many", "batch": 2**70, "name": ["x"]},
+        "gpu": 3,
+    }
     values = row(PointResult("p-1", "s-1", config, State.PENDING))
     assert (values["seq_len"], values["batch"], values["gpu"]) == (None, None, None)
     assert values["shape"] == '["x"]'
@@ -68,9 +71,9 @@ def test_a_hostile_config_costs_its_own_cells_only() -> None:
 
 
 def test_what_was_asked_is_hashed_whatever_the_order_of_its_keys() -> None:
-    config = asked()
+    config = point_config()
     assert asked_hash(config) == asked_hash(dict(reversed(config.items())))
-    assert asked_hash(config) != asked_hash(asked(shape__seq_len=1))
+    assert asked_hash(config) != asked_hash(point_config(shape__seq_len=1))
     assert asked_hash({}) is None
 
 
@@ -95,7 +98,7 @@ def test_importing_the_table_imports_neither_torch_nor_arrow() -> None:
 
 
 def test_no_ratio_of_emulated_arms_stands_where_it_could_be_taken_for_a_speedup() -> None:
-    config = asked(gpu="cpu")
+    config = point_config(gpu="cpu")
     left = record("p-1", config)
     values = row(PointResult("p-1", "s-1", config, State.PASSED, record=left))
     assert values["fprop_speedup_claim"] == "emulated"
@@ -107,7 +110,7 @@ def test_no_ratio_of_emulated_arms_stands_where_it_could_be_taken_for_a_speedup(
 def test_a_point_that_was_not_timed_says_too_whether_it_was_emulated(
     gpu: str, emulated: bool
 ) -> None:
-    config = asked(gpu=gpu)
+    config = point_config(gpu=gpu)
     left = untimed(record("p-1", config))
     values = row(PointResult("p-1", "s-1", config, State.PASSED, record=left))
     assert values["emulated"] is emulated
@@ -116,8 +119,8 @@ def test_a_point_that_was_not_timed_says_too_whether_it_was_emulated(
 
 def test_notes_of_a_benchmark_have_a_column() -> None:
     words = ("times not stable after 40 warm-up iterations", "stopped")
-    left = with_notes(record("p-1", asked()), *words)
-    noted = PointResult("p-1", "s-1", asked(), State.PASSED, record=left)
+    left = with_notes(record("p-1", point_config()), *words)
+    noted = PointResult("p-1", "s-1", point_config(), State.PASSED, record=left)
     notes = "times not stable after 40 warm-up iterations; stopped"
     assert row(noted)["benchmark_notes"] == notes
     assert row(point())["benchmark_notes"] is None

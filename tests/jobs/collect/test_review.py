@@ -11,11 +11,11 @@ from jobs.perf import EMULATED_NOTE
 from jobs.record import Cause, Outcome, State
 from jobs.status.collection import Collection
 from jobs.status.point_result import PointResult, Quote
-from tests.builders.records import asked, record, untimed, with_notes
+from tests.builders.records import point_config, record, untimed, with_notes
 
 
 def point(state: str = "PASSED", recipe: str = "mxfp8", gpu: str = "gb300") -> PointResult:
-    config = asked(recipe, gpu)
+    config = point_config(recipe, gpu)
     left = record("p-1", config, Outcome[state])
     return PointResult(
         "p-1", "s-1", config, State(state), record=left, job_id="14_0", command=left.command
@@ -55,7 +55,7 @@ def test_omitted_commands_are_counted() -> None:
 
 
 def test_two_versions_of_cudnn_are_both_shown() -> None:
-    config = asked()
+    config = point_config()
     left = record("p-1", config, cudnn_torch="9.19.0")
     mixed = PointResult("p-1", "s-1", config, State.PASSED, record=left)
     text = review_text(Collection("s-1", [mixed]))
@@ -63,7 +63,7 @@ def test_two_versions_of_cudnn_are_both_shown() -> None:
 
 
 def test_points_that_did_not_pass_are_listed_with_reasons() -> None:
-    config = asked()
+    config = point_config()
     quote = Quote(["CUDA error: misaligned address"])
     died = PointResult("p-1", "s", config, State.ERROR, cause=Cause.crashed, evidence=[quote])
     text = review_text(Collection("s", [died]))
@@ -100,7 +100,7 @@ def test_a_cell_cannot_break_out(text: str) -> None:
 
 
 def test_text_with_fences_stays_inside_its_fence() -> None:
-    config = asked(shape__name="```\n# own heading")
+    config = point_config(shape__name="```\n# own heading")
     left = record("p-1", config)
     fenced = PointResult("p-1", "s-1", config, State.PASSED, record=left)
     text = review_text(Collection("s-1", [fenced]))
@@ -114,7 +114,7 @@ def test_a_thousand_points_fit_a_comment() -> None:
 
 
 def test_notes_of_a_benchmark_follow_its_times() -> None:
-    config = asked()
+    config = point_config()
     left = with_notes(record("p-1", config), "times not stable after 40 warm-up iterations")
     noted = PointResult("p-1", "s-1", config, State.PASSED, record=left)
     text = review_text(Collection("s-1", [noted]))

@@ -14,11 +14,11 @@ from jobs.collect.points_table import COLUMNS, Value, row
 from jobs.collect.table_files import csv_text, json_text, write_parquet
 from jobs.record import State
 from jobs.status.point_result import PointResult
-from tests.builders.records import asked, record
+from tests.builders.records import point_config, record
 
 
 def rows(**changes: Value) -> list[dict[str, Value]]:
-    config = asked()
+    config = point_config()
     passed = PointResult("p-1", "s-1", config, State.PASSED, record=record("p-1", config))
     waiting = PointResult("p-2", "s-1", config, State.PENDING)
     return [row(passed) | changes, row(waiting)]

@@ -12,7 +12,7 @@ from jobs.compare.load import load_side
 from jobs.compare.rows import headline, not_compared
 from jobs.errors import BaselineConflict, InvalidValue, NoPassedPoint, UnknownName
 from jobs.status.collection import Collection
-from tests.builders.records import asked, record
+from tests.builders.records import point_config, record
 from tests.builders.runs import collected, run, with_state
 
 
@@ -47,7 +47,7 @@ def test_what_it_has_is_replaced_only_on_request(tmp_path: Path) -> None:
 def test_what_was_stored_and_left_out_adds_up(tmp_path: Path) -> None:
     probes = [
         collected(
-            record(f"p-{day}", asked(job="probe")).model_copy(
+            record(f"p-{day}", point_config(job="probe")).model_copy(
                 update={"finished_at": day, "benchmark": None, "validation": None}
             )
         )

@@ -14,7 +14,7 @@ from jobs.errors import InvalidValue
 from jobs.record import Cause, Environment, Outcome, Record
 from jobs.status.collection import Collection
 from jobs.status.point_result import PointResult
-from tests.builders.records import asked, record
+from tests.builders.records import point_config, record
 from tests.builders.runs import collected, run, with_state
 
 
@@ -352,7 +352,7 @@ def test_asking_for_other_recipes_can_be_compared_on_purpose() -> None:
         run(recipe="mxfp8"), run("second", recipe="fp8_current"), ignore=("recipe", "backend")
     )
     assert len(found.points) == 2
-    assert asked("mxfp8") != asked("fp8_current")
+    assert point_config("mxfp8") != point_config("fp8_current")
 
 
 def test_the_share_of_blocks_that_ran_throttled_is_told_of_what_they_are_missing_from() -> None:

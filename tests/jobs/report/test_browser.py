@@ -14,7 +14,7 @@ from jobs.report.report import write_report
 from jobs.status.collection import Collection
 from jobs.status.point_result import PointResult
 from tests.builders.demo_ledger import demo_sweep
-from tests.builders.records import asked, record, with_notes
+from tests.builders.records import point_config, record, with_notes
 from tests.builders.runs import collected
 from tests.jobs.report.contrast import CONTRAST
 
@@ -156,12 +156,12 @@ def test_long_names_ids_and_notes_fit_the_printed_page(
 ) -> None:
     points = []
     for number, recipe in enumerate(("fp8_delayed", "fp8_current")):
-        config = asked(recipe, shape__name="a_shape_of_a_long_name", shape__seq_len=16384)
+        config = point_config(recipe, shape__name="a_shape_of_a_long_name", shape__seq_len=16384)
         left = record("p-1", config, host="gb300-rack17-node-0123", scale=100)
         noted = with_notes(left, "times not stable after 40 warm-up iterations")
         about = {"point_id": f"p-0123456789a{number}", "job_id": f"61134000_{number}"}
         points.append(collected(noted, **about))
-    refused = asked("mxfp8", shape__rope_kernel="triton", tolerance__name="none")
+    refused = point_config("mxfp8", shape__rope_kernel="triton", tolerance__name="none")
     points.append(PointResult("p-2", "s", refused, State.UNSUPPORTED, job_id="61134000_12"))
     page = open_page(write_report(Collection("c", points, tmp_path)))
     page.emulate_media(media="print")

@@ -15,13 +15,13 @@ from jobs.report.report import render
 from jobs.report.series import groups
 from jobs.status.collection import Collection
 from jobs.status.point_result import PointResult
-from tests.builders.records import asked, record
+from tests.builders.records import point_config, record
 
 H200 = Path(__file__).parents[3] / "docs" / "results" / "h200.jsonl"
 
 
 def timed(number: int, **changes: object) -> PointResult:
-    config = asked(**changes)  # type: ignore[arg-type]
+    config = point_config(**changes)  # type: ignore[arg-type]
     left = record(f"p-{number}", config)
     return PointResult(f"p-{number}", "s", config, State.PASSED, record=left)
 
@@ -86,14 +86,14 @@ def test_a_pair_without_lines_and_stages_is_named(tmp_path: Path) -> None:
 
 
 def test_points_that_have_no_time_are_named_and_a_probe_is_not(tmp_path: Path) -> None:
-    untimed = record("p-2", asked(shape__seed=2)).model_copy(update={"benchmark": None})
-    refused = record("p-3", asked(shape__seed=3), Outcome.UNSUPPORTED)
+    untimed = record("p-2", point_config(shape__seed=2)).model_copy(update={"benchmark": None})
+    refused = record("p-3", point_config(shape__seed=3), Outcome.UNSUPPORTED)
     plots, _ = drawn(
         tmp_path,
-        PointResult("p-1", "s", asked(shape__seed=1), State.RUNNING),
-        PointResult("p-2", "s", asked(shape__seed=2), State.PASSED, record=untimed),
-        PointResult("p-3", "s", asked(shape__seed=3), State.UNSUPPORTED, record=refused),
-        PointResult("p-4", "s", asked(job="probe"), State.PASSED, record=untimed),
+        PointResult("p-1", "s", point_config(shape__seed=1), State.RUNNING),
+        PointResult("p-2", "s", point_config(shape__seed=2), State.PASSED, record=untimed),
+        PointResult("p-3", "s", point_config(shape__seed=3), State.UNSUPPORTED, record=refused),
+        PointResult("p-4", "s", point_config(job="probe"), State.PASSED, record=untimed),
     )
     label = "mxfp8 dsv3 b=1 s=4096 gb300 seed="
     assert plots.left_out == [
@@ -111,7 +111,8 @@ def test_where_everything_is_drawn_nothing_is_told(tmp_path: Path) -> None:
 
 def test_a_dozen_points_of_one_reason_are_named_and_the_rest_is_counted(tmp_path: Path) -> None:
     waiting = [
-        PointResult(f"p-{seed}", "s", asked(shape__seed=seed), State.PENDING) for seed in range(14)
+        PointResult(f"p-{seed}", "s", point_config(shape__seed=seed), State.PENDING)
+        for seed in range(14)
     ]
     plots, _ = drawn(tmp_path, *waiting)
     (line,) = plots.left_out

@@ -9,7 +9,7 @@ from jobs.report.failures import Failure, failure_groups
 from jobs.report.report import write_report
 from jobs.status.collection import Collection
 from jobs.status.point_result import PointResult, Quote
-from tests.builders.records import asked
+from tests.builders.records import point_config
 
 TRACE = ["Traceback (most recent call last):", '  File "x.py", line 3', "RuntimeError: no plan"]
 
@@ -20,7 +20,7 @@ def ended(
     about: dict[str, object] = {
         "point_id": f"p-{number}",
         "sweep_id": "s",
-        "config": asked(shape__seed=number),
+        "config": point_config(shape__seed=number),
         "state": State.ERROR,
         "cause": Cause.exception,
         "reason": reason,

@@ -11,14 +11,14 @@ from jobs.report import plots as report_plots
 from jobs.report.figures import Plot, style
 from jobs.report.series import Group, groups
 from jobs.status.point_result import PointResult
-from tests.builders.records import asked, record
+from tests.builders.records import point_config, record
 from tests.builders.runs import collected
 
 RECIPES = ("bf16", "fp8_current", "fp8_delayed", "fp8_block", "mxfp8")
 
 
 def timed(recipe: str, seq_len: int) -> PointResult:
-    config = asked(recipe, "gb300", shape__seq_len=seq_len)
+    config = point_config(recipe, "gb300", shape__seq_len=seq_len)
     return collected(record(f"p-{recipe}-{seq_len}", config))
 
 

@@ -20,7 +20,7 @@ from jobs.status.collection import Collection
 from jobs.status.point_result import PointResult
 from tests.builders.demo_ledger import HOSTILE, demo_sweep
 from tests.builders.ledger import passed_sweep
-from tests.builders.records import asked, record, untimed, with_notes
+from tests.builders.records import point_config, record, untimed, with_notes
 
 
 class Page(HTMLParser):
@@ -119,20 +119,20 @@ def test_plots_are_saved_for_pasting_too(demo: Collection) -> None:
 
 def test_a_page_is_made_of_anything(tmp_path: Path) -> None:
     assert "0 of 0 planned points passed" in written(tmp_path / "empty")
-    states = [PointResult(f"p-{state}", "s", asked(), state) for state in State]
+    states = [PointResult(f"p-{state}", "s", point_config(), state) for state in State]
     assert "1 of 8 planned points passed" in written(tmp_path / "states", *states)
     nothing = PointResult("p-1", "s", {}, State.PLANNED)
     assert "p-1" in written(tmp_path / "bare", nothing)
 
 
 def test_hostile_names_and_numbers_break_nothing(tmp_path: Path) -> None:
-    config = asked(shape__name=HOSTILE, recipe__name="$\\frac{", shape__seq_len=-5)
+    config = point_config(shape__name=HOSTILE, recipe__name="$\\frac{", shape__seq_len=-5)
     config["gpu"]["name"] = "\ud800'\"><svg onload=1>"
-    left = record("p-1", asked()).model_copy(update={"config": config})
+    left = record("p-1", point_config()).model_copy(update={"config": config})
     text = written(
         tmp_path / "c",
         PointResult("p-1", "s", config, State.PASSED, record=left),
-        PointResult("p-2", "s", asked(shape__name="a$b_{"), State.PASSED, record=left),
+        PointResult("p-2", "s", point_config(shape__name="a$b_{"), State.PASSED, record=left),
         PointResult("p-3", "s", config, State.ERROR, reason=HOSTILE, command=HOSTILE),
     )
     page = Page(text)
@@ -144,7 +144,7 @@ def test_hostile_names_and_numbers_break_nothing(tmp_path: Path) -> None:
 def test_times_that_are_no_times_are_left_out_of_the_plots(tmp_path: Path, value: object) -> None:
     points = []
     for number, length in enumerate((1024, 2048, 4096)):
-        config = asked(shape__seq_len=length)
+        config = point_config(shape__seq_len=length)
         plain = record(f"p-{number}", config).model_dump(mode="json")
         if number == 1:
             for arm in plain["benchmark"]["arms"]:
@@ -160,7 +160,7 @@ def test_times_that_are_no_times_are_left_out_of_the_plots(tmp_path: Path, value
 def test_emulated_times_are_never_drawn_as_speed(tmp_path: Path) -> None:
     points = []
     for length in (128, 256):
-        config = asked(gpu="cpu", shape="tiny", shape__seq_len=length)
+        config = point_config(gpu="cpu", shape="tiny", shape__seq_len=length)
         left = record(f"p-{length}", config)
         points.append(PointResult(f"p-{length}", "s", config, State.PASSED, record=left))
     text = written(tmp_path / "c", *points)
@@ -172,7 +172,7 @@ def test_emulated_times_are_never_drawn_as_speed(tmp_path: Path) -> None:
 def test_a_point_that_was_not_timed_says_that_it_was_emulated(tmp_path: Path) -> None:
     points = []
     for gpu in ("cpu", "gb300"):
-        config = asked(gpu=gpu)
+        config = point_config(gpu=gpu)
         left = untimed(record(gpu, config))
         points.append(PointResult(gpu, "s", config, State.PASSED, record=left))
     text = written(tmp_path / "c", *points)
@@ -196,7 +196,7 @@ def test_a_tensor_in_bf16_is_listed_once() -> None:
     points = [
         PointResult(f"p-{recipe}", "s", config, State.PASSED, record=record("p", config))
         for recipe in ("bf16", "mxfp8")
-        for config in [asked(recipe)]
+        for config in [point_config(recipe)]
     ]
     both = {row.tensor: row for row in edge_rows(points)}
     assert both["dx"].point.point_id == "p-mxfp8"
@@ -208,13 +208,13 @@ def test_a_tensor_in_bf16_is_listed_once() -> None:
 
 
 def test_a_stages_own_error_is_not_taken_for_that_of_the_whole_path() -> None:
-    left = record("p-1", asked())
+    left = record("p-1", point_config())
     assert left.validation is not None
     whole = next(e for e in left.validation.tensors if (e.tensor, e.arm) == ("out", "recipe"))
     stage = whole.model_copy(update={"reference": "stage", "rel_l2": 0.19})
     judged = left.validation.model_copy(update={"tensors": [whole, stage]})
     left = left.model_copy(update={"validation": judged})
-    rows = edge_rows([PointResult("p-1", "s", asked(), State.PASSED, record=left)])
+    rows = edge_rows([PointResult("p-1", "s", point_config(), State.PASSED, record=left)])
     assert {(row.tensor, row.quantity, row.gated) for row in rows} == {
         ("out", "relative L2 against FP32", 1),
         ("out, stage", "relative L2 against FP32 of the same inputs", 1),
@@ -222,10 +222,11 @@ def test_a_stages_own_error_is_not_taken_for_that_of_the_whole_path() -> None:
 
 
 def test_of_nodes_only_what_was_seen_is_shown() -> None:
-    seen = record("p-1", asked())
+    seen = record("p-1", point_config())
     blind = seen.model_copy(update={"telemetry": [], "probe": None})
     points = [
-        PointResult("p-1", "s", asked(), State.PASSED, record=left) for left in (seen, blind)
+        PointResult("p-1", "s", point_config(), State.PASSED, record=left)
+        for left in (seen, blind)
     ]
     titles, (node,) = node_table([row(points[0])])
     assert "SM clock (MHz)" in titles
@@ -241,7 +242,7 @@ def test_the_words_of_the_page_are_explained_on_it(text: str) -> None:
 
 
 def test_the_bf16_arms_own_error_stands_beside_the_recipes(tmp_path: Path) -> None:
-    config = asked()
+    config = point_config()
     left = record("p-1", config)
     made = PointResult("p-1", "c", config, State.PASSED, record=left)
     recipe, bf16 = (report_text.number(row(made)[f"{arm}out_rel_l2"]) for arm in ("", "bf16_"))  # type: ignore[arg-type]  # numbers
@@ -249,7 +250,7 @@ def test_the_bf16_arms_own_error_stands_beside_the_recipes(tmp_path: Path) -> No
 
 
 def test_notes_of_a_benchmark_are_flagged_and_said(tmp_path: Path) -> None:
-    config = asked()
+    config = point_config()
     noted = with_notes(record("p-1", config), "times not stable after 40 warm-up iterations")
     page = written(
         tmp_path / "c",
@@ -262,8 +263,8 @@ def test_notes_of_a_benchmark_are_flagged_and_said(tmp_path: Path) -> None:
 
 
 def test_one_gpu_is_told_by_the_head_and_takes_no_column(tmp_path: Path) -> None:
-    waits = PointResult("p-1", "s", asked(), State.PENDING)
-    for other in (PointResult("p-2", "s", asked(gpu="h200"), State.PENDING), None):
+    waits = PointResult("p-1", "s", point_config(), State.PENDING)
+    for other in (PointResult("p-2", "s", point_config(gpu="h200"), State.PENDING), None):
         name = "one" if other is None else "two"
         text = written(tmp_path / name, waits, *([other] if other else []))
         assert ("gb300" if other is None else "gb300, h200") in text

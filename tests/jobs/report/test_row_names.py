@@ -12,7 +12,7 @@ from jobs.record import State
 from jobs.report.tables import point_table
 from jobs.status.collection import Collection
 from jobs.status.point_result import PointResult
-from tests.builders.records import asked
+from tests.builders.records import point_config
 
 H200 = Path(__file__).parents[3] / "docs" / "results" / "h200.jsonl"
 
@@ -42,15 +42,18 @@ def test_every_row_of_the_committed_records_has_a_name_of_its_own_and_its_place(
 
 
 def test_what_all_points_share_is_in_no_name() -> None:
-    assert names(asked()) == ["dsv3"]
-    assert names(asked("mxfp8"), asked("bf16")) == ["dsv3 bf16", "dsv3 mxfp8"]
-    assert names(asked(gpu="h200"), asked(gpu="gb300")) == ["dsv3 gb300", "dsv3 h200"]
-    assert names(asked(shape__batch=2), asked()) == ["dsv3", "dsv3 b=2"]
+    assert names(point_config()) == ["dsv3"]
+    assert names(point_config("mxfp8"), point_config("bf16")) == ["dsv3 bf16", "dsv3 mxfp8"]
+    assert names(point_config(gpu="h200"), point_config(gpu="gb300")) == [
+        "dsv3 gb300",
+        "dsv3 h200",
+    ]
+    assert names(point_config(shape__batch=2), point_config()) == ["dsv3", "dsv3 b=2"]
 
 
 def test_a_probe_and_a_lost_plan_stand_last() -> None:
-    assert names(asked(job="probe"), {}, asked()) == ["dsv3", "probe", "p-1"]
-    probes = [asked(gpu=gpu, job="probe") for gpu in ("h200", "gb300")]
+    assert names(point_config(job="probe"), {}, point_config()) == ["dsv3", "probe", "p-1"]
+    probes = [point_config(gpu=gpu, job="probe") for gpu in ("h200", "gb300")]
     assert names(*probes) == ["probe gb300", "probe h200"]
 
 
@@ -64,7 +67,7 @@ def test_rows_of_any_mixture_have_names_of_their_own() -> None:
         ("auto", "eager"),
     )
     every = [
-        asked(recipe, gpu, shape, shape__seq_len=length, shape__projection=projection)
+        point_config(recipe, gpu, shape, shape__seq_len=length, shape__projection=projection)
         | {"backend": backend}
         for recipe, gpu, shape, length, projection, backend in grid
     ]
@@ -75,13 +78,13 @@ def test_rows_of_any_mixture_have_names_of_their_own() -> None:
 
 
 def test_what_else_differs_sorts_by_its_number() -> None:
-    seeds = [asked(shape__seed=seed) for seed in (100, 9, 20)]
+    seeds = [point_config(shape__seed=seed) for seed in (100, 9, 20)]
     assert names(*seeds) == ["dsv3 seed=9", "dsv3 seed=20", "dsv3 seed=100"]
 
 
 def test_the_name_sorts_as_the_rows_stand() -> None:
     points = [
-        PointResult(f"p-{length}", "s", asked(shape__seq_len=length), State.PENDING)
+        PointResult(f"p-{length}", "s", point_config(shape__seq_len=length), State.PENDING)
         for length in (16384, 512, 4096)
     ]
     _, made = point_table(points, [row(point) for point in points])

@@ -20,7 +20,7 @@ from jobs.status.survey import survey
 from jobs.sweeps.ledger import SUBMISSION_JSON, JobLine
 from jobs.sweeps.selection import Selection
 from tests.builders.ledger import FakeSweep
-from tests.builders.records import asked, record
+from tests.builders.records import point_config, record
 from tests.builders.slurm import slurm
 
 POINT = "p-0000"
@@ -33,7 +33,7 @@ ELSEWHERE = HERE.model_copy(update={"host": "elsewhere", "pid": 77})
 @pytest.fixture
 def sweep(tmp_path: Path) -> FakeSweep:
     """A sweep of one point, which job 14 runs."""
-    planned = FakeSweep.plan(tmp_path, [asked()])
+    planned = FakeSweep.plan(tmp_path, [point_config()])
     planned.submit("14", [POINT], array=False)
     return planned
 
@@ -48,7 +48,7 @@ def history(sweep: FakeSweep, *schedulers: Scheduler) -> PointHistory:
 
 
 def error(cause: Cause, job_id: str = "14") -> Record:
-    return record(POINT, asked(), Outcome.ERROR, cause=cause, job_id=job_id)
+    return record(POINT, point_config(), Outcome.ERROR, cause=cause, job_id=job_id)
 
 
 # By the scheduler.
@@ -114,7 +114,7 @@ def test_an_interpreter_that_is_missing_on_the_node_is_named(
 
 
 def test_a_final_record_is_not_queried_for(sweep: FakeSweep) -> None:
-    sweep.attempt("14", POINT, record(POINT, asked(), Outcome.FAILED))
+    sweep.attempt("14", POINT, record(POINT, point_config(), Outcome.FAILED))
     scheduler = slurm({"14": "RUNNING"})
     point = history(sweep, scheduler)
     assert (point.state, point.elapsed_s, point.needs_run) == (State.FAILED, 72.5, False)
@@ -125,7 +125,7 @@ def test_a_later_submission_replaces_an_earlier_record(sweep: FakeSweep) -> None
     sweep.attempt("14", POINT, error(Cause.node_fail))
     sweep.submit("15", [POINT], array=False)
     assert history(sweep, slurm({"15": "PENDING"})).state is State.PENDING
-    sweep.attempt("15", POINT, record(POINT, asked(), job_id="15"))
+    sweep.attempt("15", POINT, record(POINT, point_config(), job_id="15"))
     point = history(sweep)
     assert (point.state, point.job_id, len(point.attempts)) == (State.PASSED, "15", 2)
 
@@ -189,7 +189,7 @@ def test_a_point_of_slurm_whose_process_has_ended_is_not_lost_yet(sweep: FakeSwe
 
 def local_sweep(folder: Path, runner: Process, *, with_started: bool) -> FakeSweep:
     """A local run of three points: one passed, one started, one queued."""
-    configs = [asked(shape__seq_len=length) for length in (128, 256, 384)]
+    configs = [point_config(shape__seq_len=length) for length in (128, 256, 384)]
     sweep = FakeSweep.plan(folder, configs)
     ids = list(sweep.points)
     sweep.ledger.add_job(
@@ -257,7 +257,7 @@ def test_attempts_of_one_job_are_ordered_by_number_not_by_clocks(
         path.unlink()
         if moment is not None:
             path.write_text(to_json(started.model_copy(update={"started_at": moment})))
-    (path.parent / "record.json").write_text(to_json(record(POINT, asked())))
+    (path.parent / "record.json").write_text(to_json(record(POINT, point_config())))
     point = history(sweep)
     assert (point.state, point.result().attempt) == (State.PASSED, 2)
 
@@ -267,14 +267,14 @@ def test_a_node_keeps_the_name_that_the_scheduler_gave_it(
     sweep: FakeSweep, nodes: str | None, node: str
 ) -> None:
     variables = {} if nodes is None else {"SLURM_JOB_NODELIST": nodes}
-    sweep.attempt("14", POINT, record(POINT, asked(), host="vm", variables=variables))
+    sweep.attempt("14", POINT, record(POINT, point_config(), host="vm", variables=variables))
     assert history(sweep).node == node
 
 
 def test_a_record_written_during_the_query_counts(sweep: FakeSweep) -> None:
     def end(job_ids: list[str]) -> JobStates:
         assert job_ids == ["14"]
-        sweep.attempt("14", POINT, record(POINT, asked()))
+        sweep.attempt("14", POINT, record(POINT, point_config()))
         return JobStates()  # squeue no longer lists it, and sacct does not yet
 
     assert history(sweep, SlurmScheduler(end)).state is State.PASSED

@@ -12,7 +12,7 @@ from jobs.status.collection import Collection
 from jobs.status.point_result import PointResult
 from jobs.terminal.records import print_record
 from jobs.terminal.table import Cell, Column, Table, without_shared, wrapped
-from tests.builders.records import asked, record, with_notes
+from tests.builders.records import point_config, record, with_notes
 from tests.builders.terminal import pipe, printed, table_rows, terminal
 
 WIDTHS = pytest.mark.parametrize("width", [60, 80, 120])
@@ -26,7 +26,9 @@ def words(text: str) -> set[str]:
 
 
 def printed_record(width: int, recipe: str) -> str:
-    failed = record("p-1", asked(recipe), Outcome.FAILED, reason="dx: rel_l2 missed its gate")
+    failed = record(
+        "p-1", point_config(recipe), Outcome.FAILED, reason="dx: rel_l2 missed its gate"
+    )
     out = terminal(width)
     print_record(with_notes(failed, "times not stable after 40 warm-up iterations"), out)
     return printed(out)
@@ -65,10 +67,10 @@ def test_a_collection_has_whole_words(width: int) -> None:
         PointResult(
             f"p-7a0d52d4303{number}",
             "s-1",
-            asked(recipe, shape__seq_len=length),
+            point_config(recipe, shape__seq_len=length),
             State(state),
             job_id=f"14_{number}",
-            record=record("p-1", asked(recipe)) if state == "PASSED" else None,
+            record=record("p-1", point_config(recipe)) if state == "PASSED" else None,
         )
         for number, (recipe, length, state) in enumerate(
             (r, s, t) for r in RECIPES for s in (1024, 131072) for t in ("PASSED", "UNSUPPORTED")

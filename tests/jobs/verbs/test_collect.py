@@ -9,14 +9,14 @@ import pytest
 
 from jobs.record import Outcome
 from tests.builders.ledger import FakeSweep, passed_sweep
-from tests.builders.records import asked, record
+from tests.builders.records import point_config, record
 from tests.launcher import Launcher
 
 
 def ended(launcher: Launcher, outcome: Outcome) -> None:
-    sweep = FakeSweep.plan(launcher.runs_dir, [asked()])
+    sweep = FakeSweep.plan(launcher.runs_dir, [point_config()])
     sweep.submit("14", ["p-0000"], array=False)
-    sweep.attempt("14", "p-0000", record("p-0000", asked(), outcome, job_id="14"))
+    sweep.attempt("14", "p-0000", record("p-0000", point_config(), outcome, job_id="14"))
 
 
 @pytest.mark.parametrize(

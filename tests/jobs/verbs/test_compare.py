@@ -21,7 +21,7 @@ from jobs.errors import (
     WrongIds,
 )
 from tests.builders.ledger import FakeSweep
-from tests.builders.records import asked, record
+from tests.builders.records import point_config, record
 from tests.launcher import Launcher
 
 PUBLISHED = Path(__file__).parents[3] / "docs" / "results" / "published.json"
@@ -36,7 +36,7 @@ def swept(
     gpu: str = "gb300",
 ) -> str:
     """A finished sweep of one point; returns its id."""
-    config = asked(gpu=gpu, shape__seq_len=4096)
+    config = point_config(gpu=gpu, shape__seq_len=4096)
     sweep = FakeSweep.plan(launcher.runs_dir, [config])
     job_id = str(100 + seed)
     sweep.submit(job_id, ["p-0000"], array=False)
@@ -175,7 +175,7 @@ def test_the_next_command_is_whole_and_works(launcher: Launcher) -> None:
     swept(launcher), swept(launcher, seed=5)
     kept = launcher.results_dir / "one.jsonl"
     launcher.results_dir.mkdir()
-    config = asked(gpu="gb300", shape__seq_len=4096, shape__seed=7)
+    config = point_config(gpu="gb300", shape__seq_len=4096, shape__seed=7)
     kept.write_text(record("p-0000", config).model_dump_json() + "\n")
     result = launcher("compare", "100", str(kept), "compare.threshold=0.5")
     (step,) = re.findall(r"^Next: python launch.py (.+)$", result.out, flags=re.M)
@@ -188,7 +188,7 @@ def test_every_verb_knows_of_a_job_what_the_scheduler_says(
     launcher: Launcher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     swept(launcher, seed=5)
-    waiting = FakeSweep.plan(launcher.runs_dir, [asked(gpu="gb300", shape__seq_len=4096)])
+    waiting = FakeSweep.plan(launcher.runs_dir, [point_config(gpu="gb300", shape__seq_len=4096)])
     waiting.submit("100", ["p-0000"], array=False)
     name = waiting.ledger.sweep_id
     programs = tmp_path / "bin"
