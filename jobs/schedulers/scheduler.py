@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, ClassVar
 
-from jobs.errors import SubmissionRefused
+from jobs.errors import SubmissionRefused, UsageError
 from jobs.record import Cause, Record
 from jobs.sweeps.ledger import Ledger
 from jobs.sweeps.planned_point import PlannedPoint
@@ -237,6 +237,15 @@ class Request(ABC):
         """
 
 
+class Preview:
+    """What `plan` shows of a request; this one has nothing to show."""
+
+    warnings: Sequence[str] = ()
+
+    def show(self, out: Console) -> None:
+        """Show scripts, arrays and hours."""
+
+
 class Site(ABC):
     """What a scheduler reports about itself, for `doctor`."""
 
@@ -265,9 +274,9 @@ class Scheduler(ABC):
     def installed(self) -> bool:
         """True if this machine can submit to the scheduler."""
 
-    @abstractmethod
     def presence(self) -> tuple[str, str] | None:
         """Return the scheduler's row of `doctor`'s table, None if there is nothing to report."""
+        return None
 
     @abstractmethod
     def owns(self, job_id: str) -> bool:
@@ -298,13 +307,13 @@ class Scheduler(ABC):
             SchedulerUnavailable: The scheduler does not answer.
         """
 
-    @abstractmethod
     def preview(self, points: Sequence[PlannedPoint], runs_dir: Path) -> Preview:
         """Return what `prepare` would request, also if the scheduler does not answer.
 
         Raises:
             UsageError: A request that could never run.
         """
+        return Preview()
 
     @abstractmethod
     def interruption_notice(
@@ -318,7 +327,6 @@ class Scheduler(ABC):
             new: True if nothing of the sweep was submitted before.
         """
 
-    @abstractmethod
     def recover(self, ledger: Ledger) -> list[str]:
         """Record submissions whose job id was never written down, and return their job ids.
 
@@ -328,10 +336,11 @@ class Scheduler(ABC):
             WrongCluster: The sweep was submitted to another cluster.
             SchedulerUnavailable: The scheduler does not answer; nothing may be submitted.
         """
+        return []
 
-    @abstractmethod
     def unrecorded_jobs(self, ledgers: Sequence[Ledger]) -> list[str]:
         """Return jobs of sweeps that have not ended and whose ids were never written down."""
+        return []
 
     @abstractmethod
     def cancel(self, job_ids: Sequence[str]) -> None:
@@ -341,15 +350,6 @@ class Scheduler(ABC):
             SchedulerUnavailable: The scheduler refused or does not answer.
         """
 
-    @abstractmethod
-    def check_cancel(self, job_ids: Sequence[str]) -> None:
-        """Raise NotCancellable if `cancel` cannot end these jobs."""
-
-
-class Preview:
-    """What `plan` shows of a request; this one has nothing to show."""
-
-    warnings: Sequence[str] = ()
-
-    def show(self, out: Console) -> None:
-        """Show scripts, arrays and hours."""
+    def cancel_problem(self, job_ids: Sequence[str]) -> UsageError | None:
+        """Return why `cancel` cannot end these jobs, None if it can."""
+        return None

@@ -33,7 +33,8 @@ def cancel(config: Cancel, call: Call) -> int:
         for scheduler in all_schedulers()
     }
     for scheduler, owned in jobs.items():
-        scheduler.check_cancel(owned)
+        if problem := scheduler.cancel_problem(owned):
+            raise problem
     total = sum(map(len, jobs.values()))
     out = Console()
     if not total:

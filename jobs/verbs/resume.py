@@ -92,7 +92,8 @@ def _submit_rest(
             return survey, points, None
         request = scheduler.prepare(points)
         with shown_progress(ledger, points) as progress:
-            return survey, points, submit_request(request, ledger, lock, progress)
+            result = submit_request(request, ledger, lock, progress)
+        return survey, points, result if result.replies or result.records else None
 
 
 def _needs_run(point: PointHistory, scheduler: Scheduler) -> bool:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, ClassVar
 from jobs.errors import NotCancellable
 from jobs.schedulers.local.execution import ID_PREFIX, run_points
 from jobs.schedulers.scheduler import (
-    Preview,
     Progress,
     QueryResult,
     Request,
@@ -66,9 +65,6 @@ class LocalScheduler(Scheduler):
         """Always true."""
         return True
 
-    def presence(self) -> None:
-        """Report nothing."""
-
     def owns(self, job_id: str) -> bool:
         """True for "local-12ab34cd"."""
         return job_id.startswith(ID_PREFIX)
@@ -87,10 +83,6 @@ class LocalScheduler(Scheduler):
         """Accept all points."""
         return LocalRequest(points)
 
-    def preview(self, points: Sequence[PlannedPoint], runs_dir: Path) -> Preview:
-        """Return an empty preview."""
-        return Preview()
-
     @contextlib.contextmanager
     def interruption_notice(self, ledger: Ledger, ids: str, *, new: bool) -> Iterator[None]:
         """Report how many points were not started, and the next commands."""
@@ -108,22 +100,13 @@ class LocalScheduler(Scheduler):
             out.print_line(f"Next: python launch.py collect {ids}")
             raise
 
-    def recover(self, ledger: Ledger) -> list[str]:
-        """Return nothing: a job is written down before its first point starts."""
-        return []
-
-    def unrecorded_jobs(self, ledgers: Sequence[Ledger]) -> list[str]:
-        """Return nothing: a job is written down before its first point starts."""
-        return []
-
-    def check_cancel(self, job_ids: Sequence[str]) -> None:
+    def cancel_problem(self, job_ids: Sequence[str]) -> NotCancellable | None:
         """Refuse every job: only its own terminal can end it."""
-        for job_id in job_ids:
-            raise NotCancellable(job_id)
+        return NotCancellable(job_ids[0]) if job_ids else None
 
     def cancel(self, job_ids: Sequence[str]) -> None:
         """Refuse every job."""
-        self.check_cancel(job_ids)
+        raise NotCancellable(job_ids[0])
 
 
 def _not_started(ledger: Ledger) -> int:

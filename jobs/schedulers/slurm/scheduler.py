@@ -123,9 +123,6 @@ class SlurmScheduler(Scheduler):
 
         return unrecorded_jobs(ledgers)
 
-    def check_cancel(self, job_ids: Sequence[str]) -> None:
-        """Accept every job."""
-
     def cancel(self, job_ids: Sequence[str]) -> None:
         """Call scancel once."""
         answer = call(["scancel", *job_ids])

@@ -33,7 +33,7 @@ def test_it_shows_the_login_side_and_what_a_probe_found(launcher: Launcher) -> N
     assert list(launcher.cwd.iterdir()) == []
 
 
-def test_a_probe_that_dies_is_told_with_exit_code_1(launcher: Launcher, tmp_path: Path) -> None:
+def test_a_probe_that_dies_ends_with_1(launcher: Launcher, tmp_path: Path) -> None:
     text = "ModuleNotFoundError: No module named 'torch'"
     result = launcher("doctor", "gpu=cpu", f"cluster.python={install(tmp_path, {128: text})}")
     assert result.code == 1
@@ -45,7 +45,7 @@ def test_what_it_found_is_no_failure(launcher: Launcher, tmp_path: Path) -> None
     assert launcher("doctor", "gpu=cpu", f"cluster.python={python}").code == 0
 
 
-def test_a_mistake_is_told_before_anything_is_shown(launcher: Launcher) -> None:
+def test_a_mistake_is_refused_before_anything_is_shown(launcher: Launcher) -> None:
     assert launcher("doctor", "shape.num_heads=0").refusal().startswith("shape.num_heads must be")
     assert not launcher.runs_dir.exists()
 

@@ -63,7 +63,7 @@ def test_one_sweep_by_every_form_of_its_ids(
     assert f"{array}_0" not in logs.out
 
 
-def test_waiting_and_running_are_told_apart_and_cancelled(
+def test_pending_and_running_jobs_are_distinguished_and_cancelled(
     slurm_launcher: Launcher, slurm_user: SlurmUser
 ) -> None:
     seeds = ",".join(str(100 * i + node.HANGS) for i in range(5))

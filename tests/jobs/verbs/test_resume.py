@@ -1,4 +1,4 @@
-"""`resume` without a scheduler: what a dead process left unfinished runs, the rest stays."""
+"""`resume` and `repro` without a scheduler, and verbs without anything to work on."""
 
 from __future__ import annotations
 
@@ -79,9 +79,7 @@ def test_a_point_whose_plan_is_damaged_costs_that_point_alone(
     assert isinstance(launcher("repro", name).refused(), LedgerError)
 
 
-def test_a_plan_that_lost_points_is_told_and_never_ends_with_0(
-    launcher: Launcher, tmp_path: Path
-) -> None:
+def test_a_plan_that_lost_points_never_ends_with_0(launcher: Launcher, tmp_path: Path) -> None:
     python = f"cluster.python={install(tmp_path)}"
     assert launcher("sweep", "shape.seq_len=128,256", python).code == 0
     ledger = launcher.ledger()

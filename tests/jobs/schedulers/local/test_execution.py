@@ -1,4 +1,4 @@
-"""A plan runs here point by point: in order, each told as it starts and as it ends."""
+"""Points run here one after another, each reported as it starts and as it ends."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Log(Progress):
 
 
 def planned(folder: Path, ends: dict[int, str]) -> tuple[Plan, Ledger]:
-    """A plan of one point for each length, whose node ends them as told."""
+    """A plan of one point for each length, whose node ends them as expected."""
     config: Run = composed("run")
     cluster = dataclasses.replace(config.cluster, python=str(install(folder, ends)))
     asks = []
@@ -74,7 +74,7 @@ def test_points_run_in_order_under_one_job(tmp_path: Path) -> None:
         assert (attempt / "record.json").is_file()
 
 
-def test_a_record_that_cannot_be_read_is_told_and_left_as_it_is(tmp_path: Path) -> None:
+def test_a_record_that_cannot_be_read_is_an_error_and_is_kept(tmp_path: Path) -> None:
     plan, ledger = planned(tmp_path, {128: "damaged"})
     ((point, record),) = run_points(plan.points, ledger, Progress())
     assert (record.outcome, record.cause) == (E, Cause.lost)

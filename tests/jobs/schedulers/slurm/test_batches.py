@@ -90,14 +90,14 @@ def test_arrays_are_cut_to_the_cluster_and_throttled_as_a_whole() -> None:
     assert len(whole[0].tasks) == 10
 
 
-def test_too_many_jobs_are_told_before_anything_is_submitted() -> None:
+def test_too_many_jobs_are_refused() -> None:
     points = planned([point(128 * i) for i in range(1, 102)], SITE, Launch("d"))
     with pytest.raises(InvalidConfig) as caught:
         make_batches(points, LIMITS)
     assert keys(caught.value) == ["launch.points_per_job"]
 
 
-def test_the_time_asked_for_follows_from_the_points_unless_given() -> None:
+def test_the_time_follows_from_the_points_unless_given() -> None:
     one = planned([point()], SITE, Launch("d"))
     eight = planned([point(128 * i) for i in range(1, 9)], SITE, Launch("d", points_per_job=8))
     (short,), (long,) = make_batches(one, None).batches, make_batches(eight, None).batches
@@ -127,7 +127,7 @@ def test_an_estimate_far_over_the_limit_is_a_warning(limit_s: int, far: bool) ->
     assert bool(made.notes) == (limit_s == 3540)
 
 
-def test_an_estimate_of_memory_is_cut_to_the_partition_and_told() -> None:
+def test_an_estimate_of_memory_is_reduced_to_the_partition() -> None:
     kind = NodeKind(4, 64, 1024, {}, (), "idle")
     small = replace(LIMITS, partitions={"all": Partition("all", True, True, kinds=(kind,))})
     huge = planned([point(65536)], SITE, Launch("d"))

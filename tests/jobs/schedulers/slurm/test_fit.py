@@ -1,4 +1,4 @@
-"""A request is fitted to what a cluster has, and refused where it would wait for ever."""
+"""A given is fitted to what a cluster has, and refused where it would wait for ever."""
 
 from __future__ import annotations
 
@@ -53,26 +53,26 @@ LIMITS = ClusterLimits(
 GB300 = Gpu(name="gb300", request="gpu:gb300:1")
 
 
-def test_the_cluster_is_asked_for_what_was_not_given() -> None:
+def test_what_was_not_given_comes_from_the_cluster() -> None:
     made, notes = complete(Resources(), GB300, 8000, LIMITS)
     assert (made.gres, made.partition, made.memory_mib) == ("gpu:gb300:1", "gpu", 8000)
     assert notes == ["cluster.partition=gpu: the default partition has no gpu:gb300:1"]
 
 
 def test_what_was_given_stays() -> None:
-    asked = Resources(partition="team", gres="gpu:gb300:4", memory_mib=1)
-    assert complete(asked, GB300, 8000, LIMITS) == (asked, [])
+    given = Resources(partition="team", gres="gpu:gb300:4", memory_mib=1)
+    assert complete(given, GB300, 8000, LIMITS) == (given, [])
 
 
-@pytest.mark.parametrize("asked", ["4", "gb300:4", "gb300"])
-def test_gpus_per_node_choose_a_partition_that_has_them(asked: str) -> None:
-    made, notes = complete(Resources(gpus_per_node=asked), GB300, 8000, LIMITS)
+@pytest.mark.parametrize("given", ["4", "gb300:4", "gb300"])
+def test_gpus_per_node_choose_a_partition_that_has_them(given: str) -> None:
+    made, notes = complete(Resources(gpus_per_node=given), GB300, 8000, LIMITS)
     assert (made.partition, made.gres) == ("gpu", None)
-    assert notes == [f"cluster.partition=gpu: the default partition has no gpus_per_node={asked}"]
+    assert notes == [f"cluster.partition=gpu: the default partition has no gpus_per_node={given}"]
     assert over_limits(made, Need(10, 1), LIMITS) == []
 
 
-def test_a_cluster_that_names_no_type_is_asked_for_any_gpu() -> None:
+def test_on_a_cluster_without_gpu_types_any_gpu_is_requested() -> None:
     kind = replace(GPU, gres={"gpu": 8})
     plain = replace(LIMITS, partitions={"all": Partition("all", True, True, kinds=(kind,))})
     made, _ = complete(Resources(), GB300, 8000, plain)
@@ -92,7 +92,7 @@ def test_without_a_cluster_nothing_is_chosen() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "need", "key", "value"),
+    ("given", "need", "key", "value"),
     [
         (Resources(partition="gpux"), Need(1, 1), "cluster.partition", "gpux"),
         (Resources(partition="old"), Need(1, 1), "cluster.partition", "old"),
@@ -167,20 +167,20 @@ def test_without_a_cluster_nothing_is_chosen() -> None:
     ],
 )
 def test_what_could_never_run_is_a_problem_of_its_key(
-    asked: Resources, need: Need, key: str, value: object
+    given: Resources, need: Need, key: str, value: object
 ) -> None:
-    problems = over_limits(asked, need, LIMITS)
+    problems = over_limits(given, need, LIMITS)
     assert (key, value) in [(one.key, one.value) for one in problems], problems
 
 
 def test_where_listed_accounts_stand_for_those_below_them_it_is_a_doubt() -> None:
     newer = replace(LIMITS, version="24.11.5")
-    asked = Resources(partition="guests", qos="long", account="team")
-    assert over_limits(asked, Need(1, 1), newer) == []
-    _, notes = complete(asked, GB300, 100, newer)
+    given = Resources(partition="guests", qos="long", account="team")
+    assert over_limits(given, Need(1, 1), newer) == []
+    _, notes = complete(given, GB300, 100, newer)
     assert ["cluster.account" in note for note in notes] == [True]
-    assert complete(replace(asked, account="guest"), GB300, 100, newer)[1] == []
-    assert complete(asked, GB300, 100, LIMITS)[1] == []
+    assert complete(replace(given, account="guest"), GB300, 100, newer)[1] == []
+    assert complete(given, GB300, 100, LIMITS)[1] == []
 
 
 def test_an_estimate_fits_the_partition_s_own_limit() -> None:
@@ -189,8 +189,8 @@ def test_an_estimate_fits_the_partition_s_own_limit() -> None:
 
 
 def test_one_of_several_partitions_is_enough() -> None:
-    asked = Resources(partition="cpu,gpu", gres="gpu:gb300:1")
-    assert over_limits(asked, Need(5000, 1), LIMITS) == []
+    given = Resources(partition="cpu,gpu", gres="gpu:gb300:1")
+    assert over_limits(given, Need(5000, 1), LIMITS) == []
 
 
 def test_limits_are_read_from_what_the_commands_print() -> None:

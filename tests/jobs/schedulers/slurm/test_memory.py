@@ -33,7 +33,7 @@ class Slurm:
         for module in (states, memory):
             monkeypatch.setattr(module, "call", lambda command: self.answers[command[0]])
 
-    def told(
+    def infer(
         self,
         name: str,
         queue: str,
@@ -41,7 +41,7 @@ class Slurm:
         seen: LastSeen = LastSeen(),  # noqa: B008 - frozen
         began: Set[str] = frozenset(),
     ) -> SlurmTask:
-        """What is told of a task that has no row."""
+        """What is expected of a task that has no row."""
         self.answers |= {"squeue": Answer(queue), "sacct": accounting}
         knowledge = query_states([name])
         assert name not in knowledge.tasks
@@ -64,18 +64,18 @@ def test_tasks_that_were_cancelled_as_they_waited_share_one_row(slurm: Slurm) ->
 9_[1-39%3]|9|CANCELLED by 0|0:0|0|None assigned|None|s-1.0
 """
     for accounting in (Answer(booked), DISABLED):
-        task = slurm.told("9_39", queue, accounting)
+        task = slurm.infer("9_39", queue, accounting)
         assert (task.job_id, task.state) == ("9_39", "CANCELLED")
         # One that ran and was forgotten since is not among them.
-        assert slurm.told("9_1", queue, accounting, began={"9_1"}).state == "LOST"
-    assert slurm.told("9_5", "", Answer(booked)).reason == "cancelled by 0"
+        assert slurm.infer("9_1", queue, accounting, began={"9_1"}).state == "LOST"
+    assert slurm.infer("9_5", "", Answer(booked)).reason == "cancelled by 0"
     # By whom is known later than that.
     seen = LastSeen({"9_5": SlurmTask("9_5", "9", "CANCELLED")}, 1.0)
-    assert slurm.told("9_5", queue, Answer(booked), seen).reason == "cancelled by 0"
+    assert slurm.infer("9_5", queue, Answer(booked), seen).reason == "cancelled by 0"
     ran = SlurmTask("9_5", "15", "COMPLETED", node="n1")
-    assert slurm.told("9_5", queue, Answer(booked), LastSeen({"9_5": ran}, 1.0)) == ran
+    assert slurm.infer("9_5", queue, Answer(booked), LastSeen({"9_5": ran}, 1.0)) == ran
     ended = "9|9|COMPLETED|0:0|5|n1|None|allocation\n"  # its last task, by the array's own number
-    assert slurm.told("9_5", "", Answer(ended)).state == "LOST"
+    assert slurm.infer("9_5", "", Answer(ended)).state == "LOST"
 
 
 def test_a_task_that_was_cancelled_as_it_waited_leaves_no_row(slurm: Slurm) -> None:
@@ -88,7 +88,7 @@ def test_a_task_that_was_cancelled_as_it_waited_leaves_no_row(slurm: Slurm) -> N
         (QUEUE, forgotten),
         ("", booked),  # the next day
     ):
-        task = slurm.told("9_3", queued, Answer(accounted))
+        task = slurm.infer("9_3", queued, Answer(accounted))
         assert (task.state, task.cause) == ("CANCELLED", Cause.cancelled)
         assert "never started" in task.reason
         assert task.evidence
@@ -97,11 +97,11 @@ def test_a_task_that_was_cancelled_as_it_waited_leaves_no_row(slurm: Slurm) -> N
         assert other is not None
         assert other.state == "LOST"
         # Accounting may hear of what ran long after squeue has forgotten it.
-        assert slurm.told("9_3", queued, Answer(accounted), began={"9_3"}).state == "LOST"
+        assert slurm.infer("9_3", queued, Answer(accounted), began={"9_3"}).state == "LOST"
     # A controller that has forgotten the whole array; accounting that cannot say what began.
     for waiting in (forgotten, no_array_yet):
-        assert slurm.told("9_3", "", Answer(booked + waiting)).state == "LOST"
-    assert slurm.told("9_3", "", Answer("")).state == "LOST"
+        assert slurm.infer("9_3", "", Answer(booked + waiting)).state == "LOST"
+    assert slurm.infer("9_3", "", Answer("")).state == "LOST"
 
 
 @pytest.mark.parametrize(
@@ -122,9 +122,9 @@ def test_without_accounting_a_task_that_just_waited_cannot_have_run(
     seen: LastSeen, config: str, state: str, slurm: Slurm
 ) -> None:
     slurm.answers["scontrol"] = Answer(config) if config else Answer("", "scontrol: no")
-    assert slurm.told("9_3", QUEUE, DISABLED, seen).state == state
-    assert slurm.told("9_3", "", DISABLED, seen).state == "LOST"  # the array is forgotten
-    assert slurm.told("9_3", QUEUE, DISABLED, seen, {"9_3"}).state == "LOST"
+    assert slurm.infer("9_3", QUEUE, DISABLED, seen).state == state
+    assert slurm.infer("9_3", "", DISABLED, seen).state == "LOST"  # the array is forgotten
+    assert slurm.infer("9_3", QUEUE, DISABLED, seen, {"9_3"}).state == "LOST"
 
 
 def test_how_a_job_ended_stays_known_when_slurm_forgets_it(slurm: Slurm) -> None:
@@ -132,12 +132,12 @@ def test_how_a_job_ended_stays_known_when_slurm_forgets_it(slurm: Slurm) -> None
     failed = SlurmTask("9_3", "11", "NODE_FAIL", node="n1")
     for before in (cancelled, failed):
         seen = LastSeen({"9_3": before}, 10_000.0)
-        assert slurm.told("9_3", "", DISABLED, seen) == before
-        assert slurm.told("9_3", "", Answer(""), seen) == before
+        assert slurm.infer("9_3", "", DISABLED, seen) == before
+        assert slurm.infer("9_3", "", Answer(""), seen) == before
     ran = {"9_3"}
-    assert slurm.told("9_3", "", DISABLED, LastSeen({"9_3": failed}, 9.0), ran) == failed
+    assert slurm.infer("9_3", "", DISABLED, LastSeen({"9_3": failed}, 9.0), ran) == failed
     # Files say that it ran after all.
-    assert slurm.told("9_3", "", DISABLED, LastSeen({"9_3": cancelled}, 9.0), ran).state == "LOST"
+    assert slurm.infer("9_3", "", DISABLED, LastSeen({"9_3": cancelled}, 9.0), ran).state == "LOST"
 
 
 def test_a_job_that_nobody_knows_is_lost_with_the_reason() -> None:
@@ -146,7 +146,7 @@ def test_a_job_that_nobody_knows_is_lost_with_the_reason() -> None:
     assert "sacct is not installed here" in reason
 
 
-def test_a_lost_task_without_a_log_is_told_with_what_it_may_be(slurm: Slurm) -> None:
+def test_a_lost_task_without_a_log_names_the_possible_causes(slurm: Slurm) -> None:
     may_be = "it left no log"
-    assert may_be in slurm.told("9_3", QUEUE, DISABLED).reason
-    assert may_be not in slurm.told("9_3", QUEUE, DISABLED, began={"9_3"}).reason
+    assert may_be in slurm.infer("9_3", QUEUE, DISABLED).reason
+    assert may_be not in slurm.infer("9_3", QUEUE, DISABLED, began={"9_3"}).reason

@@ -77,8 +77,8 @@ def test_accounting_may_hear_of_a_job_s_end_before_its_name() -> None:
     other = QueryResult(joined("17|N/A|17|COMPLETED|0|0:00|n1|None|wrap||", booked)).task(
         "17", ["s-1"]
     )
-    told = [task.state for task in (alone, listed, other) if task]
-    assert told == ["COMPLETED", "COMPLETED", "LOST"]
+    expected = [task.state for task in (alone, listed, other) if task]
+    assert expected == ["COMPLETED", "COMPLETED", "LOST"]
 
 
 def test_a_cancelled_job_no_longer_waits_for_anything() -> None:
@@ -112,14 +112,14 @@ def test_both_answers_make_one_state(
     assert task.evidence
 
 
-def test_how_a_job_ended_is_told_in_words() -> None:
+def test_the_reason_is_how_a_job_ended() -> None:
     tasks = joined(SQUEUE, SACCT)
     assert tasks["20"].reason == "cancelled by 1000"
     assert tasks["24"].reason == "ended by signal 11"
     assert "21.0|OUT_OF_MEMORY" in tasks["21"].evidence[-1]
 
 
-def test_sacct_alone_is_believed_when_squeue_cannot_be_asked() -> None:
+def test_sacct_alone_decides_when_squeue_does_not_answer() -> None:
     tasks = joined(None, SACCT)
     assert tasks["26"].state == "RUNNING"
     assert tasks["17"].state == "NODE_FAIL"

@@ -132,7 +132,7 @@ def test_a_path_that_slurm_would_change_is_refused(
     assert keys(refused(slurm_launcher, slurm_cluster)) == ["runs_dir"]
 
 
-def test_without_a_cluster_it_is_told(
+def test_without_a_cluster_nothing_is_submitted(
     slurm_launcher: Launcher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(slurm_launcher.home))
@@ -172,7 +172,7 @@ def test_a_part_that_is_refused_is_recorded_as_that(slurm_user: SlurmUser) -> No
     assert len(good) == 2
 
 
-def test_the_users_own_limit_is_asked_for(
+def test_the_user_s_own_limit_is_a_refusal(
     slurm_launcher: Launcher, slurm_cluster: SlurmCluster
 ) -> None:
     modify = ("sacctmgr", "-i", "modify", "user", "root", "where", "account=test", "set")

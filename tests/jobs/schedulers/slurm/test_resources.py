@@ -15,40 +15,40 @@ from jobs.schedulers.slurm.resources import Resources, parse_gres, resource_prob
 GB300 = Gpu(name="gb300", request="gpu:gb300:1")
 
 
-def asked(cluster: Cluster, launch: Launch | None = None) -> Resources:
+def requested(cluster: Cluster, launch: Launch | None = None) -> Resources:
     return resources_of(GB300, cluster, launch or Launch(name="default"))
 
 
-def test_what_the_cluster_says_of_a_gpu_is_asked_for() -> None:
+def test_the_request_of_a_gpu_is_the_cluster_s() -> None:
     request = Request(partition="gpu", account="team", gres="gpu:gb300:2")
-    made = asked(Cluster(name="lab", requests={"gb300": request}))
+    made = requested(Cluster(name="lab", requests={"gb300": request}))
     assert (made.partition, made.account, made.gres) == ("gpu", "team", "gpu:gb300:2")
     assert made.gpus == 2
 
 
 @pytest.mark.parametrize("name", SCHEDULER_KEYS)
-def test_every_key_for_the_scheduler_is_asked_for(name: str) -> None:
+def test_every_key_for_the_scheduler_is_requested(name: str) -> None:
     cluster = Cluster(name="lab", **{name: "x"})  # type: ignore[arg-type] # whichever key's type
-    assert getattr(asked(cluster), name) == "x"
+    assert getattr(requested(cluster), name) == "x"
 
 
 def test_a_key_of_the_command_line_wins_over_the_map() -> None:
     request = Request(partition="gpu", gres="gpu:gb300:1")
-    made = asked(Cluster(name="lab", requests={"gb300": request}, partition="debug"))
+    made = requested(Cluster(name="lab", requests={"gb300": request}, partition="debug"))
     assert (made.partition, made.gres) == ("debug", "gpu:gb300:1")
 
 
 def test_one_way_of_asking_for_gpus_replaces_the_other() -> None:
     request = Request(gres="gpu:gb300:1")
-    made = asked(Cluster(name="lab", requests={"gb300": request}, gpus_per_node="gb300:4"))
+    made = requested(Cluster(name="lab", requests={"gb300": request}, gpus_per_node="gb300:4"))
     assert (made.gres, made.gpus_per_node, made.gpus) == (None, "gb300:4", 4)
     back = Cluster(name="lab", requests={"gb300": Request(gpus_per_node="4")}, gres="gpu:1")
-    assert (asked(back).gres, asked(back).gpus_per_node) == ("gpu:1", None)
+    assert (requested(back).gres, requested(back).gpus_per_node) == ("gpu:1", None)
 
 
-def test_memory_is_asked_for_in_mebibytes() -> None:
-    assert asked(Cluster(name="x"), Launch(name="d", memory_gib=0.5)).memory_mib == 512
-    assert asked(Cluster(name="x")).memory_mib is None
+def test_memory_is_requested_in_mebibytes() -> None:
+    assert requested(Cluster(name="x"), Launch(name="d", memory_gib=0.5)).memory_mib == 512
+    assert requested(Cluster(name="x")).memory_mib is None
 
 
 def named(problem: UsageError) -> str:
@@ -111,7 +111,7 @@ def test_what_can_is_not_refused() -> None:
     assert list(resource_problems(words, Launch(name="d"))) == []
 
 
-def test_memory_is_asked_for_in_one_way() -> None:
+def test_memory_is_requested_in_one_way() -> None:
     cluster = Cluster(name="x", sbatch={"mem-per-cpu": "1G"})
     assert list(resource_problems(cluster, Launch(name="d"))) == []
     (problem,) = resource_problems(cluster, Launch(name="d", memory_gib=0.2))

@@ -1,4 +1,4 @@
-"""The batch script says exactly what was asked, and a shell reads only what is meant for it."""
+"""The batch script holds exactly the request, and a shell expands only setup lines."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ SWEEP = Path("/runs/s-20260101-000000-abcdef")
 PRINTABLE = st.text(st.characters(exclude_categories=["Cc", "Cs", "Zl", "Zp"]), max_size=40)
 
 
-def submission(sweep: Path = SWEEP, tasks: int = 3, **asked: object) -> Submission:
+def submission(sweep: Path = SWEEP, tasks: int = 3, **request: object) -> Submission:
     slots = tuple((f"p-{number}",) for number in range(tasks))
-    return Submission(sweep, 2, Resources(**asked), 10, slots)  # type: ignore[arg-type] # any field
+    return Submission(sweep, 2, Resources(**request), 10, slots)  # type: ignore[arg-type] # any field
 
 
 def script(made: Submission, **cluster: object) -> str:
@@ -56,7 +56,7 @@ def test_every_request_is_a_directive() -> None:
     assert {name: found.get(name) for name in wanted} == wanted
 
 
-def test_what_was_not_asked_is_not_sent() -> None:
+def test_what_was_not_requested_is_not_sent() -> None:
     found = flags(script(submission()))
     assert not {"wckey", "partition", "account", "mem", "cpus-per-task", "gres"} & set(found)
 

@@ -135,9 +135,9 @@ def test_ctrl_c_between_two_submissions_says_what_was_sent(
         interruption_notice(ledger, f"{ledger.sweep_id} runs_dir=r", new=True),
     ):
         list(send(ledger, 2))
-    told = capsys.readouterr().out
-    assert f"python launch.py resume {ledger.sweep_id} runs_dir=r" in told
-    assert f"python launch.py cancel {ledger.sweep_id} runs_dir=r" in told
+    expected = capsys.readouterr().out
+    assert f"python launch.py resume {ledger.sweep_id} runs_dir=r" in expected
+    assert f"python launch.py cancel {ledger.sweep_id} runs_dir=r" in expected
     assert ledger.root.is_dir()
 
 
@@ -258,7 +258,7 @@ def test_a_job_is_found_by_its_log_and_an_empty_submission_goes(
     assert os.listdir(ledger.root / "submissions") == ["0"]
 
 
-def test_nothing_is_decided_while_the_cluster_cannot_be_asked(
+def test_nothing_is_decided_while_the_cluster_does_not_answer(
     ledger: Ledger, sbatch: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sbatch.write_text("#!/bin/bash\nkill -9 $$\n")

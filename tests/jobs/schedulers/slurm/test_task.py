@@ -1,4 +1,4 @@
-"""What is told of a job that does not run, in one line that says what to do."""
+"""Advice for jobs that do not run, in one line."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ NODES_DOWN = "Nodes required for job are DOWN, DRAINED or reserved for jobs in o
 
 
 @pytest.mark.parametrize(
-    ("state", "reason", "told"),
+    ("state", "reason", "expected"),
     [
         ("PENDING", "JobHeldUser", "scontrol release 14_2"),
         ("PENDING", "JobHeldAdmin", "only an administrator"),
@@ -27,23 +27,23 @@ NODES_DOWN = "Nodes required for job are DOWN, DRAINED or reserved for jobs in o
         ("FAILED", "exit code 127", "command not found on n1"),
     ],
 )
-def test_what_needs_somebody_is_told_with_what_to_do(state: str, reason: str, told: str) -> None:
-    assert told in SlurmTask("14_2", "16", state, reason, node="n1").explained()
+def test_a_job_that_needs_action_has_advice(state: str, reason: str, expected: str) -> None:
+    assert expected in SlurmTask("14_2", "16", state, reason, node="n1").explained()
 
 
 @pytest.mark.parametrize(
-    ("reason", "told"),
+    ("reason", "expected"),
     [("exit code 127", "command not found"), ("exit code 126", "command cannot be executed")],
 )
-def test_an_interpreter_that_did_not_start_is_named(reason: str, told: str) -> None:
+def test_an_interpreter_that_did_not_start_is_named(reason: str, expected: str) -> None:
     task = SlurmTask("14", "14", "FAILED", reason, node="n1")
     alone, named = task.explained(), task.explained("/nope/python")
-    assert all(line.startswith(f"{reason}: {told} on n1: ") for line in (alone, named))
+    assert all(line.startswith(f"{reason}: {expected} on n1: ") for line in (alone, named))
     assert ("/nope/python" in alone, "/nope/python" in named) == (False, True)
 
 
 @pytest.mark.parametrize("reason", ["", "Priority", "Resources", "JobArrayTaskLimit", "BeginTime"])
-def test_what_passes_by_itself_is_told_as_slurm_tells_it(reason: str) -> None:
+def test_a_reason_that_passes_by_itself_is_quoted(reason: str) -> None:
     task = SlurmTask("14", "14", "PENDING", reason)
     assert task.advice() == ""
     assert task.explained() == reason
@@ -61,7 +61,7 @@ def test_a_job_that_runs_waits_for_nothing(reason: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("task", "told"),
+    ("task", "expected"),
     [
         # Seen: scontrol hold 14_2 makes a job of its own of that task; scancel 14 ends all of 14.
         (SlurmTask("14_2", "16", "PENDING", "JobHeldAdmin"), "scancel 14_2"),
@@ -70,5 +70,5 @@ def test_a_job_that_runs_waits_for_nothing(reason: str) -> None:
         (SlurmTask("14", "14", "PENDING", "JobHeldAdmin"), "scancel 14"),
     ],
 )
-def test_what_gives_a_task_up_ends_none_that_runs(task: SlurmTask, told: str) -> None:
-    assert told in task.advice()
+def test_what_gives_a_task_up_ends_none_that_runs(task: SlurmTask, expected: str) -> None:
+    assert expected in task.advice()
