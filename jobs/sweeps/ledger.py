@@ -48,6 +48,7 @@ from jobs.validation import first_problem
 
 SWEEP_NAME = "sweep.json"
 JOBS_NAME = "jobs.jsonl"
+SNAPSHOT = "snapshot"
 PLANNED_JOB = "planned"  # folder of the records that the planner itself writes
 SUBMISSION_JSON = "submission.json"
 """In a submission's folder: the request, written last."""

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ValidationError
 from jobs.errors import RecordError
 from jobs.files import MAX_BYTES, MAX_TABLE_BYTES, attempt_number, read_bounded
 from jobs.record import Record, Started, read_record
-from jobs.sweeps.ledger import JOBS_NAME, SWEEP_NAME, JobLine, SweepInfo
+from jobs.sweeps.ledger import JOBS_NAME, SNAPSHOT, SWEEP_NAME, JobLine, SweepInfo
 from jobs.sweeps.planned_point import PLAN_NAME, PlannedPoint
 from jobs.sweeps.sweep_files import Attempt, SweepFiles, Task
 from jobs.text import parse_int, pluralize
@@ -96,7 +96,7 @@ class _Reader:
             folder = Path(name)
             for link in [sub for sub in folders if (folder / sub).is_symlink()]:
                 self.sweep.add_problem(folder / link, "is a link and was not followed")
-            folders[:] = sorted(sub for sub in folders if _is_name(sub))
+            folders[:] = sorted(sub for sub in folders if _is_name(sub) and sub != SNAPSHOT)
             number = attempt_number(folder)
             if number is not None and self._is_attempt(folder, files):
                 self._read_attempt(folder, number, files)

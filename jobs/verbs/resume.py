@@ -12,7 +12,7 @@ from jobs.schedulers.registry import scheduler_named
 from jobs.schedulers.scheduler import Phase, Scheduler, SubmissionResult
 from jobs.status.point_history import PointHistory
 from jobs.status.survey import Survey
-from jobs.sweeps.ledger import Ledger
+from jobs.sweeps.ledger import SNAPSHOT, Ledger
 from jobs.sweeps.plan import Plan
 from jobs.sweeps.planned_point import PlannedPoint
 from jobs.sweeps.selection import Selection
@@ -147,7 +147,7 @@ def _show_damage(survey: Survey, out: Console) -> None:
 
 def _show_changed_code(ledger: Ledger, out: Console) -> None:
     then, now = ledger.info().source, source_of()
-    if then != now and not (ledger.root / "snapshot").is_dir():
+    if then != now and not (ledger.root / SNAPSHOT).is_dir():
         out.print_line(
             f"Note: the code has changed since the sweep was planned ({code_name(then)}); its "
             f"points run from the present code ({code_name(now)}). "

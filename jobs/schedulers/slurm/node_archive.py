@@ -12,9 +12,9 @@ from pathlib import Path
 from jobs.errors import InvalidValue, SchedulerUnavailable
 from jobs.files import replace_atomically
 from jobs.source import CHECKOUT, untracked_sources
+from jobs.sweeps.ledger import SNAPSHOT
 
 ENTRY_ZIP = "entry.zip"
-SNAPSHOT = "snapshot"
 
 _OWN = (
     *(f"jobs/{name}.py" for name in ("__init__", "causes", "files", "log_pipe", "span", "text")),

@@ -24,11 +24,11 @@ from jobs.runner.slot import run_slot
 from jobs.schedulers.scheduler import Accepted, Refused, Reply, Unknown
 from jobs.schedulers.slurm.batches import Batch
 from jobs.schedulers.slurm.commands import Meaning, call
-from jobs.schedulers.slurm.node_archive import SNAPSHOT, pack_entry, take_snapshot
+from jobs.schedulers.slurm.node_archive import pack_entry, take_snapshot
 from jobs.schedulers.slurm.refusals import refusal_of
 from jobs.schedulers.slurm.script import PICKLE, SUBMISSION_SH, Submission, script_of
 from jobs.source import CHECKOUT
-from jobs.sweeps.ledger import SUBMISSION_JSON, JobLine, Ledger, now
+from jobs.sweeps.ledger import SNAPSHOT, SUBMISSION_JSON, JobLine, Ledger, now
 from jobs.terminal.interrupts import interrupts_held
 from jobs.text import parse_int
 

@@ -69,3 +69,8 @@ def test_a_collection_is_read_with_its_records() -> None:
     assert [(point.state, point.cause) for point in collection.points] == STATES[SLURM]
     assert [point.record is not None for point in collection.points] == [True] * 4 + [False]
     assert collection.problems == []
+
+
+def test_sweeps_in_a_snapshot_of_the_sources_are_not_read(runs_dir: Path) -> None:
+    shutil.copytree(runs_dir / SLURM, runs_dir / LOCAL / "snapshot" / "tests" / "data" / SLURM)
+    assert len(survey(select([LOCAL], runs_dir), []).points) == len(STATES[LOCAL])
