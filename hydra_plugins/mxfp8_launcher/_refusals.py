@@ -35,7 +35,6 @@ from jobs.errors import (
     JobError,
     MissingValue,
     NotComposed,
-    NotSettable,
     UnknownName,
     UsageError,
 )
@@ -199,13 +198,13 @@ def _refused_value(
     if isinstance(error, MissingMandatoryValue):
         return MissingValue(key)
     if isinstance(error, InterpolationKeyError):
-        return InvalidValue(key, "refer to an existing key", _first_line(error))
+        return InvalidWord(key, _first_line(error))
     if isinstance(error, ConfigAttributeError | ConfigKeyError):
         return _unknown_key(error, key, words)
     if isinstance(error, ValidationError):
         return InvalidValue(key, _constraint(error), _value(error))
     if _TEXTS["no deletion"].search(str(error)):
-        return NotSettable(f"~{key}", "this key cannot be removed; give it a value instead")
+        return InvalidWord(f"~{key}", "this key cannot be removed", "give it a value instead")
     return InvalidWord(override or key, _first_line(error))
 
 
