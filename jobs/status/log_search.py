@@ -91,12 +91,7 @@ def find_sign(logs: list[Path], point_id: str | None = None) -> LogSign | None:
 
 def excerpt(path: Path, lines: int = EXCERPT_LINES) -> list[str]:
     """Return the last non-empty lines of a log, as plain text."""
-    return [line.rstrip() for line in read_tail(path).splitlines() if line.strip()][-lines:]
-
-
-def read_tail(path: Path, size_bytes: int = TAIL_BYTES) -> str:
-    """Return the last part of a log as plain text; empty if it cannot be read."""
-    return tail_of(path, size_bytes)[0]
+    return [line.rstrip() for line in tail_of(path)[0].splitlines() if line.strip()][-lines:]
 
 
 def tail_of(path: Path, size_bytes: int = TAIL_BYTES) -> tuple[str, int]:
