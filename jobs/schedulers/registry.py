@@ -34,12 +34,6 @@ def installed_schedulers() -> list[Scheduler]:
     return [scheduler for scheduler in all_schedulers() if scheduler.installed]
 
 
-def owner_of(job_id: str, schedulers: Sequence[Scheduler] | None = None) -> Scheduler | None:
-    """Return the scheduler whose job ids have this form, None if there is none."""
-    choices = all_schedulers() if schedulers is None else schedulers
-    return next((one for one in choices if one.owns(job_id)), None)
-
-
 def query_jobs(
     job_ids: Sequence[str],
     sweeps: Sequence[SweepFiles],
