@@ -64,10 +64,10 @@ _DEFAULTS = (
     | _ENTRIES
     | st.sampled_from(["tiny", "3", "null", "{a: 1}", "&a [*a]", "!!set {a}", "2001-01-01", "'"])
 )
-_PACKAGES = ("_global_", "_group_", "hydra", "a b", "", "a..b", "${x}", "shape", "gpu.name")
+_PACKAGES = ("_global_", "_group_", "hydra", "a b", "a..b", "${x}", "shape", "gpu.name")
 _HEADERS = st.sampled_from(
     [
-        *("", "", "", "", "# @x y\n", "%YAML 9.9\n", "---\n", "\ufeff"),
+        *("", "", "", "", "# @package\n", "# @x y\n", "%YAML 9.9\n", "---\n", "\ufeff"),
         *(f"# @package {name}\n" for name in (*_PACKAGES, "_here_", "_global_.hydra", ":")),
     ]
 )

@@ -8,6 +8,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from tests.slurm_cluster.config import Layout
 from tests.slurm_cluster.daemons import missing_requirement
 from tests.slurm_cluster.processes import load_pids
 from tests.slurm_cluster.slurm import ClusterError, SlurmCluster
@@ -30,7 +31,7 @@ def up(folder: Path, accounting: str) -> int:
     if reason := missing_requirement("dbd" if accounting == "dbd" else "none"):
         print(f"cannot start a cluster: {reason}", file=sys.stderr)
         return 2
-    if any(process.is_alive() for process in load_pids(folder / "run" / "pids.json").values()):
+    if any(process.is_alive() for process in load_pids(Layout(folder).pids).values()):
         print(f"a cluster is running in {folder}; stop it: {_down(folder)}", file=sys.stderr)
         return 2
     if folder.exists() and any(folder.iterdir()):
@@ -53,7 +54,7 @@ def up(folder: Path, accounting: str) -> int:
 
 def down(folder: Path) -> int:
     """Stop the cluster in `folder` and remove the folder."""
-    if not (folder / "etc" / "slurm.conf").is_file():
+    if not Layout(folder).slurm_conf.is_file():
         print(f"no cluster in {folder}; pass its --folder", file=sys.stderr)
         return 2
     SlurmCluster(folder).stop()

@@ -20,44 +20,26 @@ CLUSTER_NAME = "lab"
 ACCOUNT = "test"
 
 
-@dataclass(frozen=True)
 class Layout:
     """The paths of one cluster."""
 
-    folder: Path
-
-    @property
-    def slurm_conf(self) -> Path:
-        return self.folder / "etc" / "slurm.conf"
-
-    @property
-    def slurmdbd_conf(self) -> Path:
-        return self.folder / "etc" / "slurmdbd.conf"
-
-    @property
-    def munge_key(self) -> Path:
-        return self.folder / "etc" / "munge.key"
-
-    @property
-    def munge_socket(self) -> Path:
-        return self.folder / "run" / "munge.sock"
-
-    @property
-    def database(self) -> Path:
-        return self.folder / "database"
-
-    @property
-    def database_socket(self) -> Path:
-        return self.folder / "run" / "mariadb.sock"
-
-    @property
-    def devices(self) -> Path:
-        return self.folder / "dev"
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.slurm_conf = folder / "etc" / "slurm.conf"
+        self.slurmdbd_conf = folder / "etc" / "slurmdbd.conf"
+        self.munge_key = folder / "etc" / "munge.key"
+        self.munge_socket = folder / "run" / "munge.sock"
+        self.pids = folder / "run" / "pids.json"
+        self.database = folder / "database"
+        self.database_socket = folder / "run" / "mariadb.sock"
+        self.devices = folder / "dev"
 
     def log(self, daemon: str) -> Path:
+        """Return the log of a daemon."""
         return self.folder / "log" / f"{daemon}.log"
 
     def make_folders(self) -> None:
+        """Create every folder that the daemons need."""
         for name in ("etc", "run", "log", "dev", "state", *(f"spool/{node}" for node in NODES)):
             (self.folder / name).mkdir(parents=True, exist_ok=True)
             # munge and the job's user must reach these, whatever the umask is.

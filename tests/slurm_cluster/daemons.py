@@ -33,27 +33,18 @@ def _which(name: str) -> str | None:
 
 def daemon_command(name: str, layout: Layout) -> list[str]:
     """Return the command line of munged, mariadbd, slurmdbd, slurmctld or a node's slurmd."""
+    run = f"{layout.folder}/run"
     arguments: dict[str, list[str]] = {
         "munged": [
-            "--foreground",
-            "--force",
-            "--num-threads=2",
-            f"--key-file={layout.munge_key}",
-            f"--socket={layout.munge_socket}",
-            f"--pid-file={layout.folder}/run/munged.pid",
-            f"--seed-file={layout.folder}/run/munged.seed",
+            *("--foreground", "--force", "--num-threads=2", f"--key-file={layout.munge_key}"),
+            *(f"--socket={layout.munge_socket}", f"--pid-file={run}/munged.pid"),
+            f"--seed-file={run}/munged.seed",
         ],
         "mariadbd": [
-            "--no-defaults",
-            "--user=root",
-            f"--datadir={layout.database}",
-            f"--socket={layout.database_socket}",
-            f"--pid-file={layout.folder}/run/mariadbd.pid",
-            "--skip-networking",
-            "--innodb-buffer-pool-size=64M",
-            "--innodb-log-file-size=16M",
-            "--innodb-flush-log-at-trx-commit=0",
-            "--innodb-lock-wait-timeout=900",
+            *("--no-defaults", "--user=root", "--skip-networking", f"--datadir={layout.database}"),
+            *(f"--socket={layout.database_socket}", f"--pid-file={run}/mariadbd.pid"),
+            *("--innodb-buffer-pool-size=64M", "--innodb-log-file-size=16M"),
+            *("--innodb-flush-log-at-trx-commit=0", "--innodb-lock-wait-timeout=900"),
         ],
         "slurmdbd": ["-D"],
         "slurmctld": ["-D"],

@@ -64,11 +64,7 @@ class SlurmCluster:
         self.cgroup: CgroupMode = "none"
         self.cgroup_reason = "not started"
         self._children: dict[str, subprocess.Popen[bytes]] = {}
-        self._daemons = load_pids(self._pid_file)
-
-    @property
-    def _pid_file(self) -> Path:
-        return self.layout.folder / "run" / "pids.json"
+        self._daemons = load_pids(self.layout.pids)
 
     @property
     def slurm_conf(self) -> Path:
@@ -188,7 +184,7 @@ class SlurmCluster:
         if process is None:
             raise ClusterError(f"{name} ended:{self._log_tail(name)}")
         self._daemons[name] = process
-        save_pids(self._pid_file, self._daemons)
+        save_pids(self.layout.pids, self._daemons)
 
     def kill_daemon(self, name: str, number: signal.Signals = signal.SIGKILL) -> None:
         """Send a signal to one daemon and wait for its end."""
@@ -196,7 +192,7 @@ class SlurmCluster:
         child.send_signal(number)
         child.wait()
         del self._daemons[name]
-        save_pids(self._pid_file, self._daemons)
+        save_pids(self.layout.pids, self._daemons)
 
     def runs(self, name: str) -> bool:
         """Return True if a daemon is alive."""
