@@ -112,7 +112,7 @@ def call(
             streams = process.communicate(timeout=time_limit_s)
         except subprocess.TimeoutExpired:
             process.kill()
-            process.communicate()
+            process.wait()  # not communicate: a child of the command may hold its pipes open
             message = f"{command[0]} did not answer within {time_limit_s:.0f} s"
             return Answer("", message, silent=True)
         except BaseException:
