@@ -1,4 +1,4 @@
-"""How near each tensor comes to its gate: 0 is the middle of what is allowed, 1 the edge."""
+"""Position of each error within its gate: 0 is the middle of the range, 1 the edge."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _AGAINST = {
     "stage": (", stage", "FP32 of the same inputs"),
 }
 MOST = 99.0
-"""What a use is cut to where a value is infinitely far out."""
+"""Upper limit of a use, for values that are infinitely far outside."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class GateUse:
 
 
 def gate_uses(validation: Validation) -> list[GateUse]:
-    """How near each gated tensor is to its gate's edges.
+    """Return the position of each gated tensor within its gate.
 
     Args:
         validation: Accuracy of one point.

@@ -1,4 +1,4 @@
-"""Shows a collection on a screen: a line a point, what holds for many said once below."""
+"""A collection on the console: one line a point, shared facts once below."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _MOST_PROBLEMS = 40
 
 
 def show(collection: Collection, out: Console) -> None:
-    """Shows a table of every planned point, why they ended so, and where everything lies.
+    """Print a table of the points, the reasons, and the paths of the files.
 
     Args:
         collection: What was gathered.
@@ -65,7 +65,7 @@ def show(collection: Collection, out: Console) -> None:
 
 
 def reason_lines(points: Sequence[PointResult]) -> list[str]:
-    """Why points ended as they did, a line for each reason, those that did not pass first.
+    """Return one line for each reason, those of points that did not pass first.
 
     Args:
         points: Collected points.
@@ -90,7 +90,7 @@ def reason_lines(points: Sequence[PointResult]) -> list[str]:
 
 
 def flag_lines(points: Sequence[PointResult]) -> list[str]:
-    """What changes the meaning of runs, as their nodes noted it, with whom it concerns."""
+    """Return the flags that change the meaning of runs, with their points."""
     found: dict[str, list[str]] = defaultdict(list)
     for point in points:
         for flag in dict.fromkeys(point.record.capability.flags if point.record else ()):

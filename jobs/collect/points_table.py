@@ -171,7 +171,7 @@ def row(point: PointResult) -> dict[str, Value]:
 
 
 def asked_hash(config: dict[str, Any]) -> str | None:
-    """A short hash of what was asked: equal for equal configs; None where there is no config."""
+    """Return a short hash of the settings; None without a configuration."""
     if not config:
         return None
     text = json.dumps(config, sort_keys=True, default=str)
@@ -185,7 +185,7 @@ def arm_of(record: Record, name: str) -> ArmBenchmark | None:
 
 
 def clock_reasons(record: Record) -> list[str]:
-    """Why clocks were lower than the GPU's highest while a point was timed, as NVML names it."""
+    """Return NVML's reasons for reduced clocks while a point was timed."""
     during = (sample for sample in record.telemetry if sample.when == "during")
     # Between two launches a GPU is idle for a moment: that held nothing back.
     return sorted({name for sample in during for name in sample.throttle_reasons} - {"gpu_idle"})

@@ -1,4 +1,4 @@
-"""Writes the table of points as Parquet, CSV and JSON."""
+"""The table of points as Parquet, CSV and JSON."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\n")
 
 
 def write_parquet(rows: Rows, path: Path) -> None:
-    """Writes typed columns; a column without a value keeps its type.
+    """Write typed columns; a column without a value keeps its type.
 
     Args:
         rows: What `table.row` made.

@@ -1,4 +1,4 @@
-"""Compares the accuracy of two records, tensor by tensor."""
+"""Accuracy of two records, compared tensor by tensor."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from jobs.record import Record, TensorError
 from jobs.text import join_sentences, pluralize
 
 WORST_HEAD_FACTOR = 2.0
-"""How much more the worst head may change than the whole tensor: it is the largest of many."""
+"""Factor on the threshold for the worst head, which is the maximum of many."""
 
 
 def judge_accuracy(
@@ -22,18 +22,18 @@ def judge_accuracy(
     other_inputs: str = "",
     sides: tuple[str, str] = SIDES,
 ) -> list[Judged]:
-    """Compares the errors of the recipe's arm against FP32.
+    """Compare the errors of the recipe's arm against FP32.
 
     Where the inputs of both are the same, what an error differs by is no noise of sampling: there
     is no interval, only the threshold. With other inputs an error differs by itself; no more can
     be said of it than whether it misses its gate.
 
     Args:
-        first: What is compared with.
-        second: What is judged.
+        first: Reference.
+        second: Compared with the reference.
         threshold: Relative change of an error that matters, 0.05 for 5 %.
         other_inputs: What gave them other inputs, in words; empty: they had the same.
-        sides: What notes call both.
+        sides: Names of both sides in notes.
 
     Returns:
         One verdict for each tensor, and one for its worst head where that is known: SAME, BETTER,
@@ -45,7 +45,7 @@ def judge_accuracy(
         old, new = before.get(name), after.get(name)
         if old is None or new is None:
             missing = sides[0] if old is None else sides[1]
-            judged.append(_unclear(name, f"the {missing} did not judge it"))
+            judged.append(_unclear(name, f"not measured in the {missing} collection"))
             continue
         judged.append(_tensor(name, old, new, threshold))
         if old.worst_head_rel_l2 is not None and new.worst_head_rel_l2 is not None:
@@ -59,7 +59,7 @@ def judge_accuracy(
 
 
 def _own_errors(first: Record, second: Record) -> dict[str, str]:
-    """What BF16 loses of each tensor by itself, by metric; none where one record does not say."""
+    """Return the errors of the BF16 arm by metric, of tensors that both records have."""
     before, after = _errors(first, "bf16"), _errors(second, "bf16")
     return {
         f"error of {name}": f"BF16's own: {old.rel_l2:.2g} to {after[name].rel_l2:.2g}"
@@ -87,7 +87,7 @@ def error_metrics(record: Record) -> dict[str, Metric]:
 def _of_other_inputs(one: Judged, words: str) -> Judged:
     if one.verdict is Verdict.SAME or one.note:
         return one
-    return replace(one, verdict=Verdict.UNCLEAR, note=f"not the same inputs: {words}")
+    return replace(one, verdict=Verdict.UNCLEAR, note=f"different inputs: {words}")
 
 
 def _errors(record: Record, arm: str = "recipe") -> dict[str, TensorError]:
@@ -99,17 +99,17 @@ def _tensor(name: str, old: TensorError, new: TensorError, threshold: float) -> 
     found = _verdict(name, old.rel_l2, new.rel_l2, threshold)
     if new.nonfinite_count > old.nonfinite_count:
         are = pluralize(new.nonfinite_count, "value is", "values are")
-        note = f"{are} NaN or infinite, {old.nonfinite_count} before"
+        note = f"{are} NaN or infinite, compared with {old.nonfinite_count} before"
         return replace(found, verdict=Verdict.WORSE, note=note)
     if old.passed and new.passed is False:
-        return replace(found, verdict=Verdict.WORSE, note="misses its gate now")
+        return replace(found, verdict=Verdict.WORSE, note="now misses its gate")
     return found
 
 
 def _verdict(name: str, old: float, new: float, threshold: float) -> Judged:
     name = f"error of {name}"
     if not (math.isfinite(old) and math.isfinite(new)):
-        return Judged(name, "", old, new, None, Verdict.UNCLEAR, "is no number")
+        return Judged(name, "", old, new, None, Verdict.UNCLEAR, "not a number")
     if old == new:
         return Judged(name, "", old, new, Ratio(1.0, 1.0, 1.0), Verdict.SAME)
     if old <= 0 or new <= 0:

@@ -25,7 +25,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 @dataclass(frozen=True)
 class Saved:
-    """What saving a baseline did.
+    """Result of saving a baseline.
 
     Attributes:
         baseline: The whole baseline, as it is now.
@@ -49,7 +49,7 @@ class Saved:
 def save_baseline(
     collection: Collection, name: str, results_dir: Path, *, replace: bool = False
 ) -> Saved:
-    """Stores the points of a collection that PASSED under a name.
+    """Store the points of a collection that PASSED under a name.
 
     A baseline holds the newest record for each GPU and each thing asked, and earlier runs that
     count with it; saving under the same name adds what it does not have yet.
@@ -58,7 +58,7 @@ def save_baseline(
         collection: Where the points come from.
         name: What the baseline is called.
         results_dir: Where collections and baselines lie.
-        replace: Whether records that it has already may be replaced.
+        replace: True to replace records that it already has.
 
     Returns:
         What was stored.
@@ -117,7 +117,7 @@ def _records(points: Sequence[PointResult]) -> list[Record | None]:
 
 
 def load_baseline(name: str, results_dir: Path) -> Collection:
-    """Reads a baseline.
+    """Read a baseline.
 
     Args:
         name: What it was called.
@@ -169,13 +169,13 @@ def _moment(point: PointResult) -> str:
 
 
 def coverage(baseline: Collection) -> dict[tuple[str, str], int]:
-    """How many points a baseline has for each GPU and shape."""
+    """Return the number of points for each GPU and shape."""
     keys = [(gpu_of(point) or "no GPU", _shape(point)) for point in baseline.points]
     return dict(sorted(Counter(keys).items()))
 
 
 def _shape(point: PointResult) -> str:
-    """What a point ran; a probe is asked with a shape that it does not run."""
+    """Return the shape of a point; a probe has one that it does not run."""
     if point.setting("job") == "probe":
         return "probe"
     return str(point.setting("shape.name") or "unknown")

@@ -29,13 +29,13 @@ _SAYS_NOTHING = frozenset(
 
 @dataclass(frozen=True)
 class Rules:
-    """How collections are compared.
+    """Rules of a comparison.
 
     Attributes:
         threshold: Relative change of a time that matters.
         accuracy_threshold: Relative change of an error that matters.
         ignore: Dotted keys in which matched points may differ.
-        across_gpus: Whether points of different GPUs may be compared.
+        across_gpus: True to compare points of different GPUs.
         metrics: Words one of which a judged metric's name must hold; empty: every metric.
     """
 
@@ -85,7 +85,7 @@ class ComparedPoint:
 
     @property
     def note(self) -> str:
-        """What sets the figures of this pair apart."""
+        """Remark on the figures of this pair."""
         return self.pair.first.note or self.pair.second.note
 
 
@@ -97,9 +97,9 @@ class Comparison:
         sides: What is compared with, and what is judged.
         rules: How.
         points: Matched points.
-        only_first: Points of the first without a partner; not those of a baseline on GPUs that
+        only_first: Points of the first unmatched; not those of a baseline on GPUs that
             the second did not run on, nor the other way round.
-        only_second: Points of the second without a partner.
+        only_second: Points of the second unmatched.
         differences: Why they may differ: facts that are not the same.
         repeated: Points that were left out because a newer one was asked for the same.
         command: What was typed, without `compare.ignore`; None: it was not.
@@ -126,12 +126,12 @@ class Comparison:
 
     @property
     def words(self) -> tuple[str, str]:
-        """What columns call both: `first`, and `second` or whichever it was."""
+        """Names of both sides in columns: `first`, and `second`, `third`, ..."""
         return self.sides[0].word, self.sides[1].word
 
     @property
     def counts(self) -> dict[Verdict, int]:
-        """How many matched points have each verdict."""
+        """Number of matched points by verdict."""
         counts = Counter(point.verdict for point in self.points)
         return {verdict: counts[verdict] for verdict in Verdict if counts[verdict]}
 
@@ -148,7 +148,7 @@ class Comparison:
 def compare(
     collections: Sequence[Collection], rules: Rules | None = None, command: str | None = None
 ) -> list[Comparison]:
-    """Judges every further collection against the first.
+    """Compare every further collection with the first.
 
     Args:
         collections: At least two; the first is what the others are compared with.
@@ -179,7 +179,7 @@ def exit_code(comparisons: Sequence[Comparison]) -> int:
 
 
 def compare_points(pair: Pair, rules: Rules, sides: tuple[str, str]) -> ComparedPoint:
-    """Judges every metric of two points that were asked for the same."""
+    """Compare every metric of two points with the same settings."""
     first, second = pair.first, pair.second
     judged: list[Judged] = []
     stages: dict[str, float] = {}
@@ -269,13 +269,13 @@ def _compare(
 
 
 def _outcome(first: PointResult, second: PointResult, judged: list[Judged]) -> tuple[str, Verdict]:
-    """What the two outcomes add to the verdicts on numbers, and the gravest of all."""
+    """Return the change of outcome in words, and the worst verdict."""
     verdicts = {one.verdict for one in judged}
     words = f"{first.state_text} before, {second.state_text} now"
     if first.state == second.state == "UNSUPPORTED":
         return "UNSUPPORTED, as before", Verdict.SAME
     if first.cause in _SAYS_NOTHING or second.cause in _SAYS_NOTHING:
-        return f"{words}, which says nothing of the point itself", Verdict.UNCLEAR
+        return f"{words}, which is unrelated to the point itself", Verdict.UNCLEAR
     if second.state in ("FAILED", "ERROR"):
         if first.state in ("FAILED", "ERROR"):
             return words, _gravest(verdicts | {Verdict.UNCLEAR})

@@ -85,7 +85,7 @@ def history(
     threshold: float = THRESHOLD,
     accuracy_threshold: float = ACCURACY_THRESHOLD,
 ) -> list[Series]:
-    """Follows every metric through collections.
+    """Return every metric over collections.
 
     Args:
         collections: Any number, in any order; they are put in the order of their time.
@@ -119,7 +119,7 @@ def history(
 
 
 def emulated_points(collections: Sequence[Collection]) -> int:
-    """How many points have times that are not followed, each record counted once."""
+    """Return the number of points with emulated times, each record counted once."""
     return len(
         {
             _run_of(point.record)
@@ -131,7 +131,7 @@ def emulated_points(collections: Sequence[Collection]) -> int:
 
 
 def why_nothing(collections: Sequence[Collection]) -> str:
-    """Why `history` follows nothing through these collections, in one line.
+    """Return the reason why these collections have no history.
 
     Args:
         collections: What was given to it.
@@ -141,14 +141,14 @@ def why_nothing(collections: Sequence[Collection]) -> str:
     """
     records = [one.record for each in collections for one in each.points if one.record is not None]
     if not any(record.benchmark or record.validation for record in records):
-        return "none of the collections holds a time or an error"
+        return "none of the collections has times or errors"
     if all(is_emulated(record) and not record.validation for record in records):
-        return "it holds no error, and times of emulated arms say nothing of hardware"
+        return "they have no errors, and times of emulated arms do not measure hardware"
     return "no point ran twice on the same GPU with the same configuration"
 
 
 def change_points(values: Sequence[Seen], threshold: float) -> list[Change]:
-    """Finds where a series changed for good.
+    """Return the permanent changes of a series.
 
     Args:
         values: The series in its order.
@@ -197,7 +197,7 @@ def _once(values: Sequence[Seen]) -> list[Seen]:
 
 
 def _run_of(record: Record) -> tuple[str, str, str, int]:
-    """What tells one run from every other, in whatever collections it lies."""
+    """Return the identity of a run, the same in every collection."""
     which = record.identity
     return record.finished_at or "", which.point_id, which.job_id or "", which.attempt
 

@@ -1,4 +1,4 @@
-"""Shows histories: a table on a screen, and a page with a line for each metric."""
+"""Output of histories: a table on the console, and a page."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ _MOST_PAGE_ROWS = 2000
 
 
 def show(series: Sequence[Series], out: Console, *, every: bool = False) -> None:
-    """Prints histories.
+    """Print histories.
 
     Args:
-        series: What `history` found.
+        series: Result of `history`.
         out: Where it goes.
         every: Print those that never changed, too.
     """
@@ -70,42 +70,42 @@ def headline(series: Sequence[Series]) -> str:
 
 
 def figures(series: Sequence[Series], emulated: int) -> list[str]:
-    """What the followed figures are, and which are left out.
+    """Return notes on the figures that are followed and those that are not.
 
     Args:
-        series: What `history` found.
-        emulated: How many points have times that are not followed.
+        series: Result of `history`.
+        emulated: Number of points with emulated times, which are not followed.
     """
     lines = [STATISTIC] if any(one.unit for one in series) else []
     return [*lines, emulated_text("followed", emulated)] if emulated else lines
 
 
 def notes(series: Sequence[Series], emulated: int, rules: Rules) -> list[str]:
-    """What has to be known to read the page: its figures, its lines and its changes.
+    """Return the notes of the page on its figures, lines and changes.
 
     Args:
-        series: What `history` found.
-        emulated: How many points have times that are not followed.
+        series: Result of `history`.
+        emulated: Number of points with emulated times, which are not followed.
         rules: The thresholds that it was asked for.
     """
     return [
         *figures(series, emulated),
-        "A value is one run's: of times the trimmed mean, which leaves out the fastest and the "
-        "slowest fifth of its blocks; of an error the relative L2 against FP32. A line joins the "
-        "values, and no interval is drawn.",
-        f"A change is told where the medians of the runs before and after it differ by at least "
+        "Each value is from one run: for times, the trimmed mean without the fastest and the "
+        "slowest fifth of the blocks; for errors, the relative L2 against FP32. Lines connect the "
+        "values; intervals are not drawn.",
+        f"A change is reported if the medians of the runs before and after it differ by at least "
         f"{100 * rules.threshold:g} % (an error's by {100 * rules.accuracy_threshold:g} %), and "
-        f"the {100 * CONFIDENCE:g} % interval of their ratio does not hold 1; with many places "
-        "where a series may be cut it is wider.",
+        f"the {100 * CONFIDENCE:g} % interval of their ratio excludes 1. The interval is wider if "
+        "a series has many places for a change.",
     ]
 
 
 @private_files()
 def write_history(series: Sequence[Series], folder: Path, notes: Sequence[str] = ()) -> Path:
-    """Writes the page and its JSON.
+    """Write the page and its JSON.
 
     Args:
-        series: What `history` found.
+        series: Result of `history`.
         folder: Where they go; made if it is missing.
         notes: Lines that the page says of its figures.
 
@@ -160,7 +160,7 @@ def change_text(change: Change) -> str:
 
 
 def why_text(change: Change) -> str:
-    """What else changed at the same time."""
+    """Return the other changes at the same time."""
     shown = [f"{one.fact} {one.first} to {one.second}" for one in change.why[:_WHY]]
     more = len(change.why) - _WHY
     return ", ".join(shown) + (f" and {more} more" if more > 0 else "")
@@ -181,7 +181,7 @@ def line(one: Series) -> str:
 
 
 def cut(one: Series, change: Change) -> float:
-    """Where a change lies on that line."""
+    """Return the position of a change on that line."""
     return (change.at - 0.5) * _WIDE / max(1, len(one.values) - 1)
 
 

@@ -1,4 +1,4 @@
-"""Reads what a word of `compare`, `baseline` or `history` means into a collection."""
+"""Collections named on the command line of `compare`, `baseline` and `history`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BASELINE_PREFIX = "baseline/"
 def load_side(
     word: str, runs_dir: Path, results_dir: Path, schedulers: Sequence[Scheduler] = ()
 ) -> Collection:
-    """Reads one side of a comparison.
+    """Read one side of a comparison.
 
     Args:
         word: `baseline/NAME`, a file of published figures (`docs/results/published.json`) or of

@@ -1,4 +1,4 @@
-"""Matches the points of two collections by what was asked, never by folder or place."""
+"""Points of two collections matched by their settings, never by folder or node."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class Pair:
     """Two points that were asked for the same.
 
     Attributes:
-        first: What is compared with.
-        second: What is judged.
+        first: Point of the reference collection.
+        second: Point that is compared with it.
         before: Earlier runs of the first that count with it.
         after: Earlier runs of the second that count with it.
     """
@@ -38,7 +38,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class Unmatched:
-    """A point without a partner, and why.
+    """A point unmatched, and why.
 
     Attributes:
         point: The point.
@@ -53,7 +53,7 @@ class Unmatched:
 
 @dataclass(frozen=True)
 class Matched:
-    """What belongs together, and what does not."""
+    """Matched and unmatched points of two collections."""
 
     pairs: list[Pair]
     only_first: list[Unmatched]
@@ -68,13 +68,13 @@ def match(
     *,
     across_gpus: bool = False,
 ) -> Matched:
-    """Matches two collections.
+    """Match the points of two collections.
 
     Args:
-        first: What is compared with.
-        second: What is judged.
+        first: Reference.
+        second: Compared with the reference.
         ignore: Dotted keys, groups included, in which matched points may differ.
-        across_gpus: Whether points of different GPUs may be matched; never silently.
+        across_gpus: True to match points of different GPUs.
 
     Returns:
         Pairs in the order of the second, and every other point with the reason.
@@ -119,7 +119,7 @@ def gpu_of(point: PointResult) -> str | None:
 
 
 def asked_key(config: dict[str, Any], ignore: Sequence[str] = ()) -> str:
-    """What was asked, as text that is equal for equal points.
+    """Return the settings as text that is equal for equal points.
 
     Keys that a later version added count as their defaults.
 
@@ -141,12 +141,12 @@ def known_keys(config: dict[str, Any]) -> set[str]:
 
 
 def other_inputs(first: PointResult, second: PointResult) -> str:
-    """What gave two points other inputs and weights; empty where these were the same."""
+    """Return the settings that gave two points different inputs; empty if there are none."""
     before, after = _complete(first.config).get("shape"), _complete(second.config).get("shape")
     if not isinstance(before, dict) or not isinstance(after, dict):
         return ""
     return ", ".join(
-        f"shape.{key} {before.get(key)} and {after.get(key)}"
+        f"shape.{key} ({before.get(key)} vs {after.get(key)})"
         for key in before | after
         if key not in _SAME_INPUTS and before.get(key) != after.get(key)
     )
@@ -194,12 +194,13 @@ def _of_gpu(same: dict[str | None, PointResult], gpu: str | None) -> PointResult
 
 
 def _other_gpus(points: Sequence[PointResult], point: PointResult) -> str:
-    """Why none of these may be compared with the point: all ran on another GPU."""
+    """Return why none of these may be compared with the point; empty if one may."""
     gpus = list(dict.fromkeys(gpu_of(one) for one in points))
     if not gpus or gpu_of(point) in (None, *gpus) or None in gpus:
         return ""
     names = ", ".join(str(gpu) for gpu in gpus)
-    return f"ran on another GPU: {names} and {gpu_of(point)}; compare.across_gpus=true allows it"
+    remedy = "to compare anyway: compare.across_gpus=true"
+    return f"ran on different GPUs ({names} vs {gpu_of(point)}); {remedy}"
 
 
 def _moment(point: PointResult) -> tuple[bool, str]:
@@ -230,7 +231,7 @@ def _unmatched(
     apart: dict[int, str],
     ignore: Sequence[str],
 ) -> list[Unmatched]:
-    """Each point of one side without a partner, with what the nearest of `others` differs in."""
+    """Each point of one side unmatched, with what the nearest of `others` differs in."""
     whole = [other for other in others if other.config and not other.partial]
     if len(points) * len(whole) > _MOST_SEARCHED:
         whole = []
@@ -239,7 +240,7 @@ def _unmatched(
     for point in points:
         why = apart.get(id(point), "")
         if not why and not point.config:
-            why = "what was asked is not known: the plan is damaged"
+            why = "its settings are not known: the plan is damaged"
         known = (why, ()) if why else _differing(point, asked, ignore)
         found.append(Unmatched(point, *known))
     return found
@@ -251,7 +252,7 @@ def _differing(
     ignore: Sequence[str],
 ) -> tuple[str, tuple[str, ...]]:
     """In what the nearest point of the other side was asked differently; keys only if few."""
-    nowhere = "not asked on the other side"
+    nowhere = "not in the other collection"
     if point.partial or not asked:
         return nowhere, ()
     mine = _leaves(point, ignore)
@@ -263,11 +264,13 @@ def _differing(
         return f"{nowhere} on {gpu}" if gpu else nowhere, ()
     if len(keys) > _MOST_DIFFERING and not _is_akin(point, other):
         return nowhere, ()
-    shown = ", ".join(f"{key} {mine.get(key)} and {theirs.get(key)}" for key in keys[:_MOST_SHOWN])
+    shown = ", ".join(
+        f"{key} ({mine.get(key)} vs {theirs.get(key)})" for key in keys[:_MOST_SHOWN]
+    )
     rest = len(keys) - _MOST_SHOWN
     more = f" and {rest} more" if rest > 0 else ""
     few = tuple(keys) if len(keys) <= _MOST_DIFFERING else ()
-    return f"the nearest on the other side differs in {shown}{more}", few
+    return f"closest point of the other collection differs in {shown}{more}", few
 
 
 def _leaves(point: PointResult, ignore: Sequence[str]) -> dict[str, str]:
@@ -275,7 +278,7 @@ def _leaves(point: PointResult, ignore: Sequence[str]) -> dict[str, str]:
 
 
 def _is_akin(point: PointResult, other: PointResult) -> bool:
-    """Whether both are of one GPU or one shape."""
+    """Return True if both have the same GPU or the same shape."""
     gpus = [gpu_of(one) or one.setting("gpu") for one in (point, other)]
     shapes = [_complete(one.config).get("shape") for one in (point, other)]
     return gpus[0] == gpus[1] or shapes[0] == shapes[1]

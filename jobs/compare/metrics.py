@@ -35,7 +35,7 @@ class Metric:
         unit: ms or x.
         lower_is_better: Its direction.
         sample: Its value with what is known of its error.
-        assumed: Whether its interval is assumed, not measured.
+        assumed: True if its interval is assumed, not measured.
         throttled_share: Share of the blocks left out because they ran throttled or hold no time.
     """
 
@@ -48,7 +48,7 @@ class Metric:
 
 
 def metrics(record: Record) -> dict[str, Metric]:
-    """What of a record's times can be compared.
+    """Return the comparable times and speedups of a record.
 
     Args:
         record: Any record.
@@ -96,25 +96,25 @@ def metrics(record: Record) -> dict[str, Metric]:
 
 
 def is_emulated(record: Record | None) -> bool:
-    """Whether a record holds times that nothing is made of: they say nothing of hardware."""
+    """Whether a record holds times that nothing is made of: they do not measure hardware."""
     result = record.benchmark if record else None
     return result is not None and any(arm.emulated for arm in result.arms)
 
 
 def emulated_text(what: str, count: int) -> str:
-    """That times of so many points are left out; `what` is what others are, like `compared`."""
+    """Return the note on excluded emulated times; `what` is `compared` or `followed`."""
     points = pluralize(count, "point")
-    return f"Times of emulated arms are not {what} ({points}): they say nothing of hardware."
+    return f"Times of emulated arms are not {what} ({points}): they do not measure hardware."
 
 
 STATISTIC = (
     "Times and speedups are trimmed means over blocks; a report shows its record's own statistic."
 )
-"""What the times are that `compare` and `history` show."""
+"""Note on the times of `compare` and `history`."""
 
 
 def assumed(value: float) -> Sample | None:
-    """A figure that came without an interval, with the one that it is given."""
+    """Return the sample of a figure without an interval, with an assumed one."""
     spread = 1 + ASSUMED_INTERVAL
     return from_interval(value, value / spread, value * spread, 0.95)
 
@@ -124,7 +124,7 @@ Kept = dict[tuple[str, str], list[float]]
 
 
 def _shown(timing: Timing, statistic: str, confidence: float) -> Sample | None:
-    """What the record says of a time whose samples it does not hold."""
+    """Return the sample of a time from its statistic: the record has no samples."""
     value = timing.mean_ms if statistic == "mean" else timing.median_ms
     if timing.low_ms < timing.high_ms:
         return from_interval(value, timing.low_ms, timing.high_ms, confidence)
@@ -142,7 +142,7 @@ def _block_size(config: dict[str, Any]) -> int:
 
 
 def _is_paired(config: dict[str, Any], logs: Logs) -> bool:
-    """Whether block i of every arm and direction ran in the same moment."""
+    """Return True if block i of all arms and directions ran at the same moment."""
     asked = config.get("benchmark")
     order = asked.get("order") if isinstance(asked, dict) else None
     lengths = {len(values) for values in logs.values()}
@@ -186,7 +186,7 @@ def _fast(logs: Logs) -> tuple[Kept, Speeds | None]:
 
 
 def _moments(kept: Kept, middle: Callable[[list[float]], float]) -> list[float]:
-    """How slow each moment was, over both arms and both directions."""
+    """Return the slowness of each moment over both arms and directions."""
     levels = {key: median(values) for key, values in kept.items() if values}
     count = min((len(kept[key]) for key in levels), default=0)
     return [middle([kept[key][place] - levels[key] for key in levels]) for place in range(count)]

@@ -1,4 +1,4 @@
-"""Shows a comparison: on a screen, as a Markdown block, and as files."""
+"""Output of a comparison: on the console, as Markdown, and as files."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ _NOTE_CHARS = 100  # on a screen; the page has all of it
 
 
 def show(comparison: Comparison, out: Console, *, every: bool = False) -> None:
-    """Prints a comparison.
+    """Print a comparison.
 
     Args:
-        comparison: What was compared.
+        comparison: Result of `compare`.
         out: Where it goes.
         every: Print what is the same, too.
     """
@@ -120,7 +120,7 @@ def markdown(comparison: Comparison) -> str:
     """The comparison as a block for a review comment.
 
     Args:
-        comparison: What was compared.
+        comparison: Result of `compare`.
 
     Returns:
         Markdown: what is not the same, why it may differ, what has no partner.
@@ -158,10 +158,10 @@ def markdown(comparison: Comparison) -> str:
 
 @private_files()
 def write_comparisons(comparisons: Sequence[Comparison], folder: Path) -> list[Path]:
-    """Writes each comparison as a page, with Markdown and JSON beside it.
+    """Write each comparison as a page, with Markdown and JSON files.
 
     Args:
-        comparisons: What was compared.
+        comparisons: Result of `compare`.
         folder: Where they go, a folder for each; made if it is missing.
 
     Returns:

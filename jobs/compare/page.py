@@ -31,7 +31,7 @@ def page(comparison: Comparison, place: Path | None = None) -> str:
     """The comparison as one HTML file; of very many metrics, what is the same is left out.
 
     Args:
-        comparison: What was compared.
+        comparison: Result of `compare`.
         place: The folder where it will lie; None: it links no report.
 
     Returns:
@@ -70,11 +70,11 @@ def page(comparison: Comparison, place: Path | None = None) -> str:
 
 def _lead(comparison: Comparison) -> str:
     if not comparison.points:
-        return "Nothing could be compared: no point of either side has a partner."
+        return "Nothing was compared: no points match."
     return {
-        0: "Nothing is worse.",
+        0: "No regression found.",
         1: "There is a regression.",
-        3: "Nothing is worse for certain, but not everything is clear.",
+        3: "No regression found, but some results are unclear.",
     }[comparison.exit_code]
 
 

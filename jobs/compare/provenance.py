@@ -1,4 +1,4 @@
-"""Why two runs may differ: every fact of their provenance that is not the same."""
+"""Differences in the provenance of two runs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from jobs.record import Record
 
 _FACTS = {
     "gpu_name": "GPU",
-    "gpu_uuid": "GPU's own number",
+    "gpu_uuid": "GPU UUID",
     "host": "node",
     "compute_capability": "compute capability",
     "driver": "driver",
@@ -43,7 +43,7 @@ _PROBES = {
     "bf16_matmul_tflops": ("BF16 matmul (TFLOP/s)", 0.02),
 }
 
-_ABSENT, _NOT_KNOWN = "not there", "not known"
+_ABSENT, _NOT_KNOWN = "none", "unknown"
 _UNKNOWN = {_ABSENT, _NOT_KNOWN}
 
 
@@ -61,8 +61,8 @@ def differences(first: Record, second: Record) -> list[Difference]:
     """Facts in which two records differ.
 
     Args:
-        first: What is compared with.
-        second: What is judged.
+        first: Reference.
+        second: Compared with the reference.
 
     Returns:
         The differences; numbers count only where they differ by more than they usually do.
@@ -84,19 +84,19 @@ def differences(first: Record, second: Record) -> list[Difference]:
         before, after = (getattr(r.probe, name) if r.probe else None for r in (first, second))
         found += _number(fact, before, after, limit)
     if _held_by(first) != _held_by(second):
-        found.append(Difference("clocks held by", _held_by(first), _held_by(second)))
+        found.append(Difference("clocks limited by", _held_by(first), _held_by(second)))
     return found
 
 
 def circumstances(
     first: Sequence[Record], second: Sequence[Record], sides: tuple[str, str] = SIDES
 ) -> Circumstances:
-    """What the verdict on times must know of the runs of both sides.
+    """Return the conditions of both sides that affect the verdict on times.
 
     Args:
         first: Runs of what is compared with; at least one.
         second: Runs of what is judged.
-        sides: What notes call both.
+        sides: Names of both sides in notes.
 
     Returns:
         Clocks over all runs of a side, and whether both sides ran on the same GPUs.

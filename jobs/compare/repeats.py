@@ -44,7 +44,7 @@ def repeats(older: Sequence[PointResult], newest: PointResult) -> list[PointResu
 
 
 def at_one_clock(records: Sequence[Record]) -> list[Record]:
-    """Those of some runs that ran at the fastest clock: another clock is another measurement.
+    """Return the runs at the fastest clock: another clock is another measurement.
 
     Args:
         records: Runs of the same thing.
@@ -79,7 +79,7 @@ def clock(record: Record) -> tuple[float | None, float]:
 
 
 def pooled_metrics(records: Sequence[Record]) -> dict[str, Metric]:
-    """What several runs say of each time and speedup.
+    """Return each time and speedup over several runs.
 
     Args:
         records: Runs of the same thing, the newest last; at least one.
@@ -126,7 +126,7 @@ def pool(samples: Sequence[Sample]) -> Sample:
 
 
 def _is_alike(one: Metric, other: Metric) -> bool:
-    """Whether both have a measured error, and were seen at as many speeds."""
+    """Return True if both have a measured error and the same number of speeds."""
     speeds = [bool(metric.sample.speeds_apart) for metric in (one, other)]
     return not one.assumed and not other.assumed and speeds[0] is speeds[1]
 

@@ -1,4 +1,4 @@
-"""A comparison as rows: what the screen, the Markdown block, JSON and the page all show."""
+"""A comparison as rows, for the console, Markdown, JSON and the page."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class Row:
         second: Value judged.
         change: Relative change as text, like `+3.0 %`.
         interval: Its interval.
-        verdict: What follows.
-        note: What to know of it.
+        verdict: The verdict.
+        note: Remark.
         ratio: Second over first; None where there is none.
         low: Lower end.
         high: Upper end.
@@ -67,13 +67,13 @@ def headline(comparison: Comparison) -> str:
     counts = comparison.counts
     words = [f"{counts[v]} {v.value}" for v in sorted(counts, key=lambda v: ORDER.index(v.value))]
     unmatched = len(comparison.only_first) + len(comparison.only_second)
-    tail = f", {unmatched} without a partner" if unmatched else ""
+    tail = f", {unmatched} unmatched" if unmatched else ""
     matched = pluralize(len(comparison.points), "matched point")
-    return f"{matched}: {', '.join(words) or 'nothing to judge'}{tail}"
+    return f"{matched}: {', '.join(words) or 'nothing to compare'}{tail}"
 
 
 def lost(unmatched: Sequence[Unmatched], most: int = 4) -> list[str]:
-    """Points without a partner, a line for each reason, the most frequent first.
+    """Unmatched points, a line for each reason, the most frequent first.
 
     Args:
         unmatched: Of one side.
@@ -88,7 +88,7 @@ def lost(unmatched: Sequence[Unmatched], most: int = 4) -> list[str]:
 def not_compared(comparison: Comparison) -> list[str]:
     """A line for each baseline that also holds points of GPUs that the other side did not use."""
     return [
-        f"{side.title} also has points of {', '.join(side.not_compared)}: not compared"
+        f"{side.title} also has points on {', '.join(side.not_compared)}, which are not compared"
         for side in comparison.sides
         if side.not_compared
     ]
@@ -107,7 +107,7 @@ def next_step(comparison: Comparison) -> str:
 
 
 def sources(comparison: Comparison) -> list[str]:
-    """Where figures are from that were not measured here, and what is to know of them."""
+    """Return the sources of published figures, with their notes."""
     lines: dict[str, None] = {}
     for one in comparison.points:
         for point in (one.pair.first, one.pair.second):
@@ -120,7 +120,7 @@ def sources(comparison: Comparison) -> list[str]:
 
 
 def figures(comparison: Comparison) -> list[str]:
-    """What the shown figures are, and which are left out."""
+    """Return notes on the figures shown and the figures excluded."""
     pairs = [one.pair for one in comparison.points]
     emulated = sum(
         is_emulated(one.first.record) or is_emulated(one.second.record) for one in pairs
@@ -132,7 +132,7 @@ def figures(comparison: Comparison) -> list[str]:
 
 
 def too_wide(comparison: Comparison) -> list[str]:
-    """A line for what is UNCLEAR because its interval is wider than the threshold; or none."""
+    """Return a note on metrics whose interval exceeds the threshold, if there are any."""
     limit = math.log1p(comparison.rules.threshold)
     wide = [
         (math.log(one.ratio.high / one.ratio.low) / 2, one.metric, point.label, one.ratio)
@@ -146,17 +146,17 @@ def too_wide(comparison: Comparison) -> list[str]:
     _, metric, label, widest = max(wide, key=lambda found: found[0])
     which = ", ".join(dict.fromkeys(name for _, name, *_ in wide))
     return [
-        f"UNCLEAR for its interval, wider than the threshold of ±{100 * math.expm1(limit):g} %: "
+        f"UNCLEAR because the interval exceeds the threshold of ±{100 * math.expm1(limit):g} %: "
         f"{pluralize(len(wide), 'metric')} ({which}); "
         f"the widest is {_change(widest.low)} to {_change(widest.high)}, {metric} of {label}. "
-        "More blocks (benchmark.blocks) or more runs a side narrow it."
+        "More blocks (benchmark.blocks) or more runs on each side narrow it."
     ]
 
 
 def repeated_text(count: int) -> str:
-    """That points were left out for newer ones."""
+    """Return the note on points superseded by newer ones."""
     were = pluralize(count, "point was", "points were")
-    return f"{were} asked for again later in the same collection: the newest counts"
+    return f"{were} superseded by a newer run in the same collection"
 
 
 def as_json(comparisons: Sequence[Comparison]) -> str:
@@ -183,7 +183,7 @@ def _rows(point: ComparedPoint) -> list[Row]:
 
 
 def _why(point: ComparedPoint) -> str:
-    """Why the outcome is what it is: the reason of one that did not pass, else what is missing."""
+    """Return the reason of a point that did not pass, or what is missing."""
     second = point.pair.second
     return second.reason if second.state != "PASSED" and second.reason else point.outcome
 

@@ -55,13 +55,13 @@ def side_of(collection: Collection, place: int) -> Side:
 def of_other_gpus(
     unmatched: Sequence[Unmatched], others: Sequence[PointResult]
 ) -> tuple[list[Unmatched], tuple[str, ...]]:
-    """Parts a baseline's points without a partner by whether the other side ran on their GPU.
+    """Split unmatched points of a baseline by whether the other side used their GPU.
 
     A baseline holds the good records of every GPU: those of a GPU that the other side was not
     asked to run on are not missing from it.
 
     Args:
-        unmatched: The baseline's points without a partner.
+        unmatched: The baseline's points unmatched.
         others: Every point of the other side.
 
     Returns:

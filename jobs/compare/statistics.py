@@ -37,7 +37,7 @@ _MODES_CLEAR = 4.0
 
 @dataclass(frozen=True)
 class Sample:
-    """What one run says of one quantity, on a logarithmic scale.
+    """One quantity of one run, on a logarithmic scale.
 
     Attributes:
         log: The location: the natural logarithm of the quantity.
@@ -59,7 +59,7 @@ class Sample:
 
     @property
     def two_speeds(self) -> bool:
-        """Whether so many blocks ran slower that it was no accident."""
+        """True if too many blocks ran slower for an accident."""
         return self.slow_blocks >= MIN_MODE
 
     @property
@@ -84,7 +84,7 @@ def block_logs(
 
     Args:
         samples: Times of iterations, a block's after one another.
-        throttled: Whether each sample was throttled; empty: none was.
+        throttled: True for each throttled sample; empty: none.
         block_size: Iterations in a block.
 
     Returns:
@@ -204,8 +204,8 @@ def ratio(
     """The second run over the first, with an interval that covers what runs differ by.
 
     Args:
-        first: What it is compared with.
-        second: What is judged.
+        first: Reference.
+        second: Compared with the reference.
         confidence: Coverage of the interval.
         between: Relative standard deviation of what one run cannot see of itself.
         counts: How many such differences each side averages; None: as many as it has runs.
@@ -243,7 +243,7 @@ def _squares(values: Sequence[float]) -> float:
 
 
 def wander(logs: Sequence[float]) -> float:
-    """What a drift leaves open: the start of a run may stand for it as well as its end.
+    """Return the error due to a drift: the start of a run is as representative as its end.
 
     Args:
         logs: How slow each moment of a run was, in order.
@@ -267,7 +267,7 @@ def _trimmed_mean(values: Sequence[float]) -> float:
 
 
 def _alikeness(logs: Sequence[float]) -> float:
-    """How alike neighbours are beyond chance: lag-one autocorrelation, between 0 and 0.8."""
+    """Return the lag-one autocorrelation, limited to 0 to 0.8."""
     spread = _squares(logs)
     if spread == 0 or len(logs) < MIN_BLOCKS:
         return 0.0

@@ -20,7 +20,7 @@ _CLOCK_ERRORS = 3.0  # a power-capped clock wanders: fewer standard errors are n
 
 
 class Verdict(Enum):
-    """What a comparison of one metric says."""
+    """Result of comparing one metric."""
 
     SAME = "SAME"
     FASTER = "FASTER"
@@ -36,14 +36,14 @@ REGRESSIONS = frozenset({Verdict.SLOWER, Verdict.WORSE})
 
 @dataclass(frozen=True)
 class Circumstances:
-    """What is known of two runs beside their samples.
+    """Conditions of two runs.
 
     Attributes:
         clocks_mhz: SM clocks of both while they were timed; None: not known.
         clock_error: Relative standard error of their ratio.
-        same_gpu: Whether both ran on one and the same GPU; None: not known.
-        gpus: How many GPUs each side ran on.
-        sides: What notes call both.
+        same_gpu: True if both ran on the same GPU; None: not known.
+        gpus: Number of GPUs of each side.
+        sides: Names of both sides in notes.
     """
 
     clocks_mhz: tuple[float | None, float | None] = (None, None)
@@ -63,8 +63,8 @@ class Judged:
         first: The value compared with.
         second: The value judged.
         ratio: Second over first, with its interval; None where there is none.
-        verdict: What follows.
-        note: Why it is not clearer, or what to know of it.
+        verdict: The verdict.
+        note: Reason for the verdict, or a remark.
     """
 
     metric: str
@@ -82,11 +82,11 @@ def judge_metric(
     threshold: float,
     circumstances: Circumstances = Circumstances(),
 ) -> Judged:
-    """Compares one metric of two records.
+    """Compare one metric of two records.
 
     Args:
-        first: What it is compared with.
-        second: What is judged.
+        first: Reference.
+        second: Compared with the reference.
         threshold: Relative change that matters in practice, 0.02 for 2 %.
         circumstances: What else is known of both runs.
 
@@ -106,7 +106,7 @@ def judge_metric(
             verdict = Verdict.SAME
     notes = _notes(first, second, circumstances.sides)
     if other_gpu and verdict is Verdict.UNCLEAR:
-        notes.append("two GPUs of one model differ by as much")
+        notes.append("within the variation between two GPUs of one model")
     if verdict in (Verdict.FASTER, Verdict.SLOWER) and is_time:
         doubt = _doubt(first, second, found, threshold, circumstances)
         if doubt:
@@ -138,7 +138,7 @@ def _doubt(
     threshold: float,
     circumstances: Circumstances,
 ) -> str:
-    """What else than a change of the code would explain this much; empty: nothing known."""
+    """Return another explanation than a change of the code; empty if there is none."""
     one, other = first.sample, second.sample
     if one.two_speeds is not other.two_speeds:
         old, new = circumstances.sides
@@ -146,9 +146,7 @@ def _doubt(
         # A few slow blocks, as far off as the other's, tell that it ran at the faster speed.
         off = abs(one.speeds_apart - other.speeds_apart)
         if not single.speeds_apart or off > math.log1p(threshold) / 2:
-            return (
-                f"the {which} ran at two speeds, the other at one: which of the two is not known"
-            )
+            return f"the {which} ran at two speeds, the other at one: it is not known which one"
     before, after = circumstances.clocks_mhz
     # Where both were seen at two speeds, only the blocks at the faster one are compared.
     if before and after and not (one.speeds_apart and other.speeds_apart):
@@ -158,7 +156,7 @@ def _doubt(
         stands = left * change > 0 and abs(left) >= math.log1p(threshold)
         least = max(math.log1p(threshold) / 2, _CLOCK_ERRORS * circumstances.clock_error)
         if abs(by_clock) > least and not stands:
-            return f"the SM clock differs, {before:.0f} and then {after:.0f} MHz"
+            return f"the SM clock differs ({before:.0f} vs {after:.0f} MHz)"
     return ""
 
 
@@ -172,16 +170,16 @@ def _notes(first: Metric, second: Metric, sides: tuple[str, str]) -> list[str]:
 
 
 def _about(metric: Metric) -> list[str]:
-    """What is to know of one side's value."""
+    """Return the remarks on one side's value."""
     sample, notes = metric.sample, []
     if metric.throttled_share:
         share = f"{100 * metric.throttled_share:.0f} %"
-        notes.append(f"{share} of the blocks ran throttled or hold no time and are left out")
+        notes.append(f"{share} of the blocks excluded: throttled or without a time")
     if sample.slow_blocks:
         share = f"{100 * sample.slow_share:.0f} %"
-        notes.append(f"{share} of the blocks ran slower and are left out")
+        notes.append(f"{share} of the blocks excluded: at the slower of two speeds")
     if metric.assumed:
-        notes.append("no interval known, 5 % assumed")
+        notes.append("no interval given, 5 % assumed")
     if sample.runs > 1:
         notes.append(f"mean of {sample.runs} runs")
     return notes

@@ -74,14 +74,15 @@ def accuracy_plot(points: Iterable[PointResult], folder: Path) -> Plot | None:
     axis.set_ylim(len(names) - 0.4, -0.6)
     axis.set_xlim(-40, 140)
     axis.set_xticks([0, 50, 100], ["lower edge", "middle", "upper edge"])
-    axis.set_title("place of each error within its gate")
+    axis.set_title("position of each error within its gate")
     figure.legend(*axis.get_legend_handles_labels(), loc="lower center", ncols=3)
     figure.subplots_adjust(left=0.34, right=0.97, top=1 - 0.3 / height, bottom=0.8 / height)
     caption = (
-        "Each mark is a tensor of a point, on the logarithmic way from the lower to the upper "
-        "edge of its gate; where there is no lower edge, from nothing. The BF16 arm of every "
-        "point stands among the marks of bf16. Marks beyond the frame "
-        f"stand at it. {len(misses)} missed." + _left_out(len(marks) - len(names), "tensor")
+        "Each mark is a tensor of a point, on a logarithmic scale from the lower to the upper "
+        "edge of its gate, or from zero without a lower edge. The BF16 arm of every "
+        "point is among the marks of bf16. Marks outside the axes "
+        f"are drawn at the border. {len(misses)} missed."
+        + _left_out(len(marks) - len(names), "tensor")
     )
     return finish(figure, "accuracy", "Accuracy against the gates", caption, folder)
 
@@ -129,10 +130,11 @@ def nodes_plot(points: Iterable[PointResult], folder: Path) -> Plot | None:
         left=0.12, right=0.98, top=1 - 0.35 / height, bottom=0.4 / height, wspace=0.12
     )
     caption = (
-        "Medians while each point was timed. A node that stands apart explains a slow point; "
-        "a cross ran throttled." + _left_out(len(seen) - len(hosts), "node")
+        "Medians while each point was timed. A node that differs from the others may explain a "
+        "slow point; "
+        "a cross marks throttled points." + _left_out(len(seen) - len(hosts), "node")
     )
-    return finish(figure, "nodes", "Nodes while they measured", caption, folder)
+    return finish(figure, "nodes", "Nodes during the measurement", caption, folder)
 
 
 def _marks(

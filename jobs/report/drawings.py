@@ -53,7 +53,7 @@ class Plots:
 
 
 def draw(collection: Collection, folder: Path) -> Plots:
-    """Draws every plot that has something to show, as SVG and PNG files.
+    """Draw every plot that has data, as SVG and PNG files.
 
     Args:
         collection: Any collection.
@@ -76,7 +76,7 @@ def draw(collection: Collection, folder: Path) -> Plots:
 
 
 def _has_lines(group: Group) -> bool:
-    """What a group's size calls for: a single length makes no line."""
+    """Return True if a group has curves: a single length has none."""
     return len(group.lines.lengths) > 1 or len(group.recipes) > 1
 
 
@@ -123,9 +123,9 @@ def _left_out(
     undrawn = [
         (
             f"{group.title} ({pluralize(len(group.timed), 'point')})",
-            "one length, one recipe, and no stage was timed"
+            "one length, one recipe, no stage times"
             if group.title in fitting
-            else f"a report makes {_MOST_DRAWINGS} drawings, of the largest pairs first",
+            else f"limit of {_MOST_DRAWINGS} plots; the largest groups are plotted first",
         )
         for group in found
         if group.title not in titles
@@ -133,12 +133,12 @@ def _left_out(
     missing = [(point.label, why) for point, why in untimed(collection.points)]
     lined = [group for group in found if group.title in titles and _has_lines(group)]
     other = [
-        (point.label, "not the settings of the recipe's line")
+        (point.label, "not plotted: settings differ from the rest of the curve")
         for group in lined
         for point in aside(group)
     ]
     behind = [
-        (point.label, "share recipe and length, so that only the middle one is marked in a line")
+        (point.label, "same recipe and length: only the median is plotted")
         for group in lined
         for point in merged(group.lines)
     ]

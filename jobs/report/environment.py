@@ -1,4 +1,4 @@
-"""What the points ran on: the nodes with their telemetry, and the provenance of every figure."""
+"""Nodes with their telemetry, and the provenance of every figure."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _PROVENANCE = {label: field for field, label in LABELS.items() if field != "host
 
 @dataclass(frozen=True)
 class NodeRow:
-    """A node and what it showed of itself; figures are medians over its points."""
+    """A node; figures are medians over its points."""
 
     host: str
     gpu: str

@@ -1,4 +1,4 @@
-"""What did not pass, grouped by what is the same, with its evidence and log."""
+"""Points that did not pass, grouped by reason, with evidence and logs."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Failure:
         points: The points, at least one.
         evidence: As the first of them left it.
         logs: The last lines of their logs, each text once.
-        differs: Whether the others' evidence tells other ids and times.
+        differs: True if the evidence of the others has other ids and times.
     """
 
     points: list[PointResult]
@@ -67,12 +67,12 @@ class FailureGroup:
 
     @property
     def count(self) -> int:
-        """How many points these are."""
+        """Number of points."""
         return sum(len(failure.points) for failure in self.failures)
 
 
 def failure_groups(collection: Collection) -> list[FailureGroup]:
-    """Everything that did not pass, the gravest first, equal reasons and equal evidence together.
+    """Return the points that did not pass, the worst first, grouped by reason and evidence.
 
     Args:
         collection: A collection whose folder holds its logs.

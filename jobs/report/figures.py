@@ -1,4 +1,4 @@
-"""How every plot of the report is drawn and saved: one palette, SVG for the page and for pasting.
+"""Style and files of the report's plots: one palette, SVG for the page and for pasting.
 
 Colours are drawn in the light theme's own values. In the page each of them becomes a CSS variable,
 so that one drawing follows light, dark and print; the files keep the light values.

@@ -96,7 +96,7 @@ def peak_plot(group: Group, number: int, folder: Path) -> Plot | None:
 
 
 def stage_plot(group: Group, number: int, folder: Path) -> Plot | None:
-    """How near each stage comes to its roofline; None where no stage was timed."""
+    """Plot each stage relative to its roofline; None if no stage was timed."""
     found: dict[tuple[str, str], list[tuple[str, float]]] = {}
     for timed in group.timed:
         record = timed.point.record
@@ -247,7 +247,7 @@ def _layout(figure: Any, axes: list[Any], group: Group) -> None:  # noqa: ANN401
 
 
 def _name(figure: Any, group: Group) -> None:  # noqa: ANN401 - matplotlib is untyped here
-    """A file that is pasted elsewhere must say what it shows."""
+    """Add a title to the file, which may be pasted elsewhere."""
     figure.text(0.02, 0.965, group.title, color=MUTED, fontsize=8.5)
 
 

@@ -45,7 +45,7 @@ class Fact:
 
 @private_files()
 def write_report(collection: Collection) -> Path:
-    """Writes `report.html` and `plots/` into the collection's folder.
+    """Write `report.html` and `plots/` into the collection's folder.
 
     Args:
         collection: A collection that has a folder.

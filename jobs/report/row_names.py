@@ -1,4 +1,4 @@
-"""What each row of the report's table is called, and in which order the rows stand."""
+"""Names and order of the rows in the report's table of points."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the plots draw: timed points, grouped by GPU and shape, as plain numbers."""
+"""Data of the plots: timed points, grouped by GPU and shape."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Timed:
 
     @property
     def settings(self) -> str:
-        """What else sets the point apart, of that on which its time depends."""
+        """Other settings that affect the point's time."""
         words = self.point.differences.split(" ")
         return " ".join(word for word in words if not word.startswith(_WITHOUT_EFFECT))
 
@@ -131,7 +131,7 @@ def merged(group: Group) -> list[PointResult]:
 
 
 def finite(*values: float | None) -> bool:
-    """Whether all of these are numbers that can be drawn: none is beyond a trillion."""
+    """Return True if all of these are finite and of a plausible size."""
     return all(
         value is not None and math.isfinite(value) and abs(value) < _MOST for value in values
     )

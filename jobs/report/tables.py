@@ -90,7 +90,7 @@ def point_table(
 
 
 def _says(rows: Sequence[PointRow], place: int) -> bool:
-    """Whether a column has a value; that of the GPU, which the page's head tells, several."""
+    """Return True if a column has values; for the GPU, several different ones."""
     texts = {row.cells[place].text for row in rows}
     return len(texts) > 1 if POINT_COLUMNS[place].title == "GPU" else texts != {show.NOTHING}
 

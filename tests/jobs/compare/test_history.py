@@ -114,9 +114,9 @@ def test_why_nothing_is_followed_is_told() -> None:
         assert point.record is not None
         object.__setattr__(point.record, "validation", None)
     assert not history(emulated)
-    assert "times of emulated arms say nothing" in why_nothing(emulated)
+    assert "times of emulated arms do not" in why_nothing(emulated)
     assert "ran twice" in why_nothing([run(), run("h", gpu="h200")])
-    assert "none of the collections holds a time or an error" in why_nothing([])
+    assert "none of the collections has times or errors" in why_nothing([])
 
 
 def test_of_very_many_series_the_steady_ones_are_left_out_and_counted(

@@ -50,7 +50,7 @@ def test_the_screen_shows_what_changed_and_what_may_explain_it() -> None:
 
 
 def test_what_the_figures_are_and_which_are_left_out_is_told_everywhere() -> None:
-    left_out = "Times of emulated arms are not compared (2 points): they say nothing of hardware."
+    left_out = "Times of emulated arms are not compared (2 points): they do not measure hardware."
     means = "Times and speedups are trimmed means over blocks; a report shows"
     (emulated,) = compare([run(gpu="cpu"), run("second", gpu="cpu", seed=5)])
     for found, told, untold in ((emulated, left_out, means), (slower(), means, left_out)):
@@ -117,7 +117,7 @@ def test_nothing_but_the_unmatched_is_told_where_nothing_matches() -> None:
     (found,) = compare([run(), run("second", lengths=(8192,))])
     text = printed(found)
     assert "only in the first: mxfp8 dsv3 b=1 s=2048 gb300" in text
-    assert headline(found) == "0 matched points: nothing to judge, 3 without a partner"
+    assert headline(found) == "0 matched points: nothing to compare, 3 unmatched"
 
 
 def test_points_without_a_partner_for_one_reason_are_one_line() -> None:
@@ -126,7 +126,7 @@ def test_points_without_a_partner_for_one_reason_are_one_line() -> None:
         point.config["shape"]["seed"] = 7
     (found,) = compare([first, second])
     text = printed(found)
-    why = "the nearest on the other side differs in shape.seed 42 and 7"
+    why = "closest point of the other collection differs in shape.seed (42 vs 7)"
     assert text.count("only in the first") == 1
     assert f"only in the first: 3 points: {why}: mxfp8" in text.replace("\n", " ")
     step = f"python launch.py compare {first.name} second 'compare.ignore=[shape.seed]'"
@@ -146,7 +146,9 @@ def test_the_nearest_of_one_gpu_is_told_however_much_it_differs() -> None:
         point.config["benchmark"][key] += 1
     (found,) = compare([first, second])
     (alone,) = found.only_second
-    assert alone.why.startswith("the nearest on the other side differs in shape.batch 3 and 1")
+    assert alone.why.startswith(
+        "closest point of the other collection differs in shape.batch (3 vs 1)"
+    )
     assert alone.why.endswith(" more")
     assert not alone.keys  # too many to let differ
 
@@ -154,7 +156,10 @@ def test_the_nearest_of_one_gpu_is_told_however_much_it_differs() -> None:
 def test_a_matched_point_is_the_nearest_too() -> None:
     (found,) = compare([run(lengths=(2048,)), run("second", lengths=(2048, 4096))])
     (alone,) = found.only_second
-    assert alone.why == "the nearest on the other side differs in shape.seq_len 4096 and 2048"
+    assert (
+        alone.why
+        == "closest point of the other collection differs in shape.seq_len (4096 vs 2048)"
+    )
 
 
 def test_the_page_lists_every_point_without_a_partner() -> None:
@@ -162,18 +167,18 @@ def test_the_page_lists_every_point_without_a_partner() -> None:
     (found,) = compare([run(), run("second", lengths=lengths)])
     text = page(found)
     assert all(f"s={length} " in text for length in lengths)
-    assert "Nothing could be compared" in text
+    assert "Nothing was compared" in text
     hidden = '<section id="metrics" aria-labelledby="metrics-title" hidden>'
     assert hidden in text
     assert hidden not in page(slower())
-    assert "Nothing could be compared" not in page(slower())
+    assert "Nothing was compared" not in page(slower())
 
 
 def test_intervals_wider_than_the_threshold_are_told_with_what_narrows_them() -> None:
     (wide,) = compare([run(seed=1), run("second", seed=50)], Rules(threshold=0.001))
     for text in (printed(wide), page(wide), markdown(wide)):
-        assert "wider than the threshold of ±0.1 %: " in text
-        assert "More blocks (benchmark.blocks) or more runs a side" in text.replace(
+        assert "the interval exceeds the threshold of ±0.1 %: " in text
+        assert "More blocks (benchmark.blocks) or more runs on each side" in text.replace(
             "\n", " "
         ).replace("\\", "")
     assert "wider than the threshold" not in printed(slower())

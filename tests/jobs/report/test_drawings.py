@@ -46,13 +46,13 @@ def test_of_the_committed_records_every_pair_is_drawn_and_every_other_point_name
         "2 points: UNSUPPORTED, and nothing was timed: mxfp8 dsv3 b=1 s=4096 h200; ",
         "bf16 dsv2_lite b=1 s=4096 h200 benchmark=quick: ERROR, and nothing was timed",
         "mxfp8 dsv3 b=1 s=4096 h200 backend=emulated benchmark=quick: emulated, whose times say ",
-        "points: not the settings of the recipe's line: "
+        "points: not plotted: settings differ from the rest of the curve: "
         "bf16 dsv3 b=1 s=4096 h200 rope_kernel=eager tolerance=none; ",
     ):
         assert part in told
     text = render(collection, plots)
     assert all(html.escape(line).replace("&#x27;", "&#39;") in text for line in plots.left_out)
-    assert text.index("Not drawn") < text.index('id="accuracy"')
+    assert text.index("Not plotted") < text.index('id="accuracy"')
 
 
 def test_pairs_beyond_the_most_drawings_are_named(
@@ -64,7 +64,7 @@ def test_pairs_beyond_the_most_drawings_are_named(
     plots, _ = drawn(tmp_path, *points)
     assert [group.title for group in plots.speed] == ["NVIDIA GB300, dsv3", "Stages only"]
     assert plots.left_out == [
-        "2 pairs of GPU and shape: a report makes 5 drawings, of the largest pairs first: "
+        "2 pairs of GPU and shape: limit of 5 plots; the largest groups are plotted first: "
         "NVIDIA GB300, shape1 (1 point); NVIDIA GB300, shape2 (1 point)"
     ]
 
@@ -80,7 +80,7 @@ def test_a_pair_without_lines_and_stages_is_named(tmp_path: Path) -> None:
     )
     assert not plots.speed
     assert plots.left_out == [
-        "NVIDIA GB300, dsv3 (1 point): one length, one recipe, and no stage was timed"
+        "NVIDIA GB300, dsv3 (1 point): one length, one recipe, no stage times"
     ]
     assert plots.left_out[0] in render(collection, plots)
 
@@ -106,7 +106,7 @@ def test_points_that_have_no_time_are_named_and_a_probe_is_not(tmp_path: Path) -
 def test_where_everything_is_drawn_nothing_is_told(tmp_path: Path) -> None:
     plots, collection = drawn(tmp_path, timed(1), timed(2, shape__seq_len=2048))
     assert plots.left_out == []
-    assert "Not drawn" not in render(collection, plots)
+    assert "Not plotted" not in render(collection, plots)
 
 
 def test_a_dozen_points_of_one_reason_are_named_and_the_rest_is_counted(tmp_path: Path) -> None:
@@ -134,7 +134,8 @@ def test_a_line_joins_only_points_of_the_same_settings(tmp_path: Path) -> None:
     ]
     label = "mxfp8 dsv3 b=1 s={} gb300"
     assert plots.left_out == [
-        f"{label.format(4096)} weights=cached: not the settings of the recipe's line",
-        "3 points: share recipe and length, so that only the middle one is marked in a line: "
+        f"{label.format(4096)} weights=cached: "
+        "not plotted: settings differ from the rest of the curve",
+        "3 points: same recipe and length: only the median is plotted: "
         f"{label.format(1024)}; {label.format(1024)} seed=7; {label.format(1024)} seed=8",
     ]

@@ -98,7 +98,7 @@ def test_a_history_is_dated(launcher: Launcher) -> None:
     page = (launcher.results_dir / "history" / "history.html").read_text(encoding="utf-8")
     assert "Times and speedups are trimmed means over blocks" in result.out
     assert "Times and speedups are trimmed means over blocks" in page
-    assert "no interval is drawn" in page
+    assert "intervals are not drawn" in page
     assert "differ by at least 2 % (an error&#39;s by 5 %), and the 99 % interval" in page
     assert "emulated" not in result.out + page
     assert "0 of them changed" in launcher("history", "100", "101").out
@@ -110,7 +110,7 @@ def test_a_history_of_emulated_runs_follows_their_errors_alone(launcher: Launche
     assert result.code == 0, result.err
     assert "error of dx" in result.out
     assert "recipe fprop" not in result.out
-    left_out = "Times of emulated arms are not followed (2 points): they say nothing of hardware."
+    left_out = "Times of emulated arms are not followed (2 points): they do not measure hardware."
     page = (launcher.results_dir / "history" / "history.html").read_text(encoding="utf-8")
     assert left_out in result.out
     assert left_out in page
