@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import jsonschema
 import pytest
 
 import launch
 from jobs.errors import JobError
-from jobs.record import Record, read_record
+from jobs.record import Record, read_record, to_json
 from jobs.sweeps.ledger import Ledger, sweeps
 from jobs.text import plain_text, shorten
+from tests.fake_node import install
 
 EXECUTE = launch.execute
+_SCHEMA = Path(__file__).parents[1] / "docs" / "record.schema.json"
+SCHEMA: dict[str, Any] = json.loads(_SCHEMA.read_text())
 # Flags whose commands take no folders.
 _WITHOUT_FOLDERS = {"-sc", "--shell-completion", "--version", "--hydra-help"}
 
@@ -54,6 +61,7 @@ class Launcher:
     def __init__(
         self, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
+        self.folder = folder
         self.home = folder / "home"
         self.cwd = folder / "cwd"
         self.runs_dir = folder / "runs"
@@ -103,6 +111,10 @@ class Launcher:
             self._error = error
             raise
 
+    def python(self, ends: Mapping[int, str] | None = None) -> str:
+        """Return the override of a node's interpreter that ends points as `install` says."""
+        return f"cluster.python={install(self.folder, ends)}"
+
     def complete(self, line: str) -> list[str]:
         """Return the shell's completions of a line with the cursor at its end."""
         self._monkeypatch.setenv("COMP_LINE", line)
@@ -117,7 +129,7 @@ class Launcher:
         return ledger
 
     def records(self) -> list[Record]:
-        """Return every record of every sweep, in the order of its plan."""
+        """Return every record of every sweep, in the order of its plan; each fits the schema."""
         records: list[Record] = []
         for sweep in sweeps(self.runs_dir):
             order = {point.point_id: point.index for point in sweep.plan()}
@@ -125,7 +137,14 @@ class Launcher:
             records += sorted(
                 map(read_record, paths), key=lambda record: order[record.identity.point_id]
             )
+        for record in records:
+            jsonschema.validate(json.loads(to_json(record)), SCHEMA)
         return records
+
+    def record(self) -> Record:
+        """Return the only record."""
+        (record,) = self.records()
+        return record
 
 
 @pytest.fixture

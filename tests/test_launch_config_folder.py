@@ -6,15 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from jobs.errors import (
-    ConfigFileError,
-    InvalidConfig,
-    InvalidValue,
-    MissingValue,
-    UnknownName,
-)
+from jobs.errors import ConfigFileError, InvalidConfig, InvalidValue, MissingValue, UnknownName
 from tests.builders.ledger import passed_sweep
-from tests.fake_node import install
 from tests.launcher import Launcher
 
 FILES = {
@@ -67,12 +60,12 @@ def test_it_may_lie_where_configuration_lies(
 
 @pytest.mark.parametrize("way", ["MXFP8_CONFIG_DIR", "--config-dir"])
 def test_every_verb_message_help_and_completion_sees_it(
-    launcher: Launcher, monkeypatch: pytest.MonkeyPatch, way: str, tmp_path: Path
+    launcher: Launcher, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
     flags = named(way, launcher, monkeypatch)
-    python = f"cluster.python={install(tmp_path)}"
+    python = launcher.python()
     assert launcher("run", "shape=mine", python, *flags).code == 0
-    (record,) = launcher.records()
+    record = launcher.record()
     assert record.config["shape"]["name"] == "mine"
     assert record.config["shape"]["batch"] == 2
 
@@ -94,11 +87,9 @@ def test_every_verb_message_help_and_completion_sees_it(
         assert launcher.complete(line) == [f"{group}={choice}"]
 
 
-def test_a_sweep_runs_its_shape_and_its_grid(
-    launcher: Launcher, own: Path, tmp_path: Path
-) -> None:
+def test_a_sweep_runs_its_shape_and_its_grid(launcher: Launcher, own: Path) -> None:
     fill(own)
-    assert launcher("sweep", "grid=two", f"cluster.python={install(tmp_path)}").code == 0
+    assert launcher("sweep", "grid=two", launcher.python()).code == 0
     names = [point.config["shape"]["name"] for point in launcher.ledger().plan()]
     assert names == ["tiny", "mine"]
 
@@ -123,9 +114,9 @@ def file_error(launcher: Launcher, *words: str) -> ConfigFileError:
 
 @pytest.mark.parametrize("file", ["shape/tiny.yaml", "status.yaml"])
 def test_a_hidden_file_is_only_a_note_for_a_verb_without_points(
-    launcher: Launcher, own: Path, tmp_path: Path, file: str
+    launcher: Launcher, own: Path, file: str
 ) -> None:
-    assert launcher("run", f"cluster.python={install(tmp_path)}").code == 0
+    assert launcher("run", launcher.python()).code == 0
     fill(own, {file: "{batch: 9}"})
     for words in (["status", "latest"], ["logs", "latest"], ["collect", "latest"], ["resume"]):
         result = launcher(*words)
@@ -170,12 +161,7 @@ def test_a_folder_in_the_variable_must_exist(
 
 @pytest.mark.parametrize(
     ("text", "line"),
-    [
-        ("a: [", 1),
-        ("seq_len: 1\nseq_len: 2", 2),
-        ("[1]", None),
-        ("defaults: [nope]", None),
-    ],
+    [("a: [", 1), ("seq_len: 1\nseq_len: 2", 2), ("[1]", None), ("defaults: [nope]", None)],
 )
 def test_a_file_that_cannot_be_composed_is_named(
     launcher: Launcher, own: Path, text: str, line: int | None

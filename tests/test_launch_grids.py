@@ -91,9 +91,9 @@ def test_a_fixed_value_of_no_axis_leaves_the_default_grid(swept: Swept) -> None:
     ],
 )
 def test_the_axes_that_the_default_grid_adds_to_a_named_point_are_printed_first(
-    launcher: Launcher, tmp_path: Path, verb: str, words: list[str], added: str | None
+    launcher: Launcher, verb: str, words: list[str], added: str | None
 ) -> None:
-    result = launcher(verb, *words, f"cluster.python={install(tmp_path)}")
+    result = launcher(verb, *words, launcher.python())
     assert (result.code, result.err) == (0, "")
     first = result.out.splitlines()[0]
     assert ("grid=none" in first) == (added is not None)

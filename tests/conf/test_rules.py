@@ -109,10 +109,7 @@ def test_a_value_outside_its_range_is_a_problem_of_its_key(
             {"tolerance": CalibratedTolerance(stage_lower_factor=2.0)},
         ),
         ("tolerance.max_outside_share", {"tolerance": SeedTolerance(max_outside_share=1.5)}),
-        (
-            "benchmark.min_fprop_speedup",
-            TE | {"benchmark.min_fprop_speedup": 0.0},
-        ),
+        ("benchmark.min_fprop_speedup", TE | {"benchmark.min_fprop_speedup": 0.0}),
         (
             "benchmark.min_bprop_speedup",
             TE | {"benchmark.enabled": False, "benchmark.min_bprop_speedup": 2.0},

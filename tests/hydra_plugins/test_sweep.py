@@ -99,10 +99,7 @@ def test_an_added_key_is_composed_and_named_without_its_plus(
     launcher: Launcher, sweep: Compositions
 ) -> None:
     assert launcher("sweep", "+cluster.env.A=1,2").code == 0
-    assert [request.config.cluster.env for request in sweep.requests] == [
-        {"A": "1"},
-        {"A": "2"},
-    ]
+    assert [request.config.cluster.env for request in sweep.requests] == [{"A": "1"}, {"A": "2"}]
     assert [request.choices for request in sweep.requests] == [
         {"cluster.env.A": "1"},
         {"cluster.env.A": "2"},

@@ -17,14 +17,7 @@ from tests.slurm_cluster.slurm import SlurmCluster
 
 pytestmark = pytest.mark.slurm
 
-ACTS = (
-    node.PASS,
-    node.SLOW_PASS,
-    node.FAIL,
-    node.UNSUPPORTED,
-    node.RAISES,
-    node.SEGFAULT,
-)
+ACTS = (node.PASS, node.SLOW_PASS, node.FAIL, node.UNSUPPORTED, node.RAISES, node.SEGFAULT)
 ENDS = {
     node.PASS: ("PASSED", None),
     node.SLOW_PASS: ("PASSED", None),
