@@ -100,6 +100,12 @@ class Launcher:
         captured = self._capsys.readouterr()
         return Result(code, captured.out, captured.err, self._error)
 
+    def output(self, *words: str) -> str:
+        """Return what a command prints that ends with 0 and without an error."""
+        result = self(*words)
+        assert (result.code, result.err) == (0, ""), result
+        return result.out
+
     def error(self, *words: str) -> JobError:
         """The error of a command that is refused with nothing printed but its lines."""
         return self(*words).refused()

@@ -2,79 +2,65 @@
 
 from __future__ import annotations
 
-import itertools
-from pathlib import Path
+from itertools import product
 
 import pytest
 
-from tests.fake_node import install
 from tests.launcher import Launcher
 
-SMOKE = [
-    {"recipe": recipe, "shape.projection": projection}
-    for recipe, projection in itertools.product(("bf16", "mxfp8"), ("fused", "split"))
-]
+
+def grid(**axes: str) -> list[dict[str, str]]:
+    """The choices of a grid's points; `__` stands for a dot, the last axis varies fastest."""
+    keys = [name.replace("__", ".") for name in axes]
+    values = product(*(text.split(",") for text in axes.values()))
+    return [dict(zip(keys, row, strict=True)) for row in values]
 
 
-@pytest.fixture
-def swept(launcher: Launcher, tmp_path: Path) -> Swept:
-    """Runs sweeps on a node that passes everything."""
-    return Swept(launcher, install(tmp_path))
+PROJECTIONS = grid(shape__projection="fused,split")
+SMOKE = grid(recipe="bf16,mxfp8", shape__projection="fused,split")
+LENGTHS = grid(shape__seq_len="128,256")
 
 
-class Swept:
-    """The choices of a sweep's points, read from its ledger."""
-
-    def __init__(self, launcher: Launcher, python: Path) -> None:
-        self.launcher = launcher
-        self.python = python
-
-    def __call__(self, *words: str) -> list[dict[str, str]]:
-        result = self.launcher(*words, f"cluster.python={self.python}")
-        assert (result.code, result.err) == (0, "")
-        return [point.choices for point in self.launcher.ledger().plan()]
-
-
-def test_bare_sweep_runs_the_smoke_grid(swept: Swept) -> None:
-    assert swept("sweep") == SMOKE
-
-
-def test_multirun_is_sweep(swept: Swept) -> None:
-    assert swept("--multirun") == SMOKE
-    assert swept.launcher.ledger().info().verb == "sweep"
-
-
-@pytest.mark.parametrize("way", [["sweep"], ["--multirun"], ["run", "-m"]], ids=" ".join)
-def test_axes_without_a_grid_drop_the_default_grid(swept: Swept, way: list[str]) -> None:
-    assert swept(*way, "shape.seq_len=128,256") == [
-        {"shape.seq_len": "128"},
-        {"shape.seq_len": "256"},
-    ]
+@pytest.mark.parametrize(
+    ("words", "choices"),
+    [
+        ("sweep", SMOKE),
+        ("--multirun", SMOKE),
+        ("sweep grid=none", [{}]),
+        # Axes without a grid replace the default one.
+        *((f"{way} shape.seq_len=128,256", LENGTHS) for way in ("sweep", "--multirun", "run -m")),
+        # A fixed value leaves it.
+        ("sweep shape.seq_len=256", SMOKE),
+        # The command line replaces an axis of a named grid, or adds one that varies fastest.
+        ("sweep grid=smoke recipe=mxfp8", PROJECTIONS),
+        ("--multirun grid=smoke recipe=mxfp8", PROJECTIONS),
+        ("sweep grid=smoke recipe=mxfp8 shape.seq_len=128,256",
+         grid(shape__projection="fused,split", shape__seq_len="128,256")),
+        ("sweep recipe=mxfp8 recipe.fp8_dpa=true,false", grid(recipe__fp8_dpa="true,false")),
+    ],
+)  # fmt: skip
+def test_the_choices_of_a_sweep_s_points(
+    launcher: Launcher, words: str, choices: list[dict[str, str]]
+) -> None:
+    launcher.output(*words.split(), launcher.python())
+    assert [point.choices for point in launcher.ledger().plan()] == choices
+    assert launcher.ledger().info().verb == "sweep"
 
 
-@pytest.mark.parametrize("way", ["sweep", "--multirun"])
-def test_the_command_line_replaces_a_named_grid_s_axis(swept: Swept, way: str) -> None:
-    assert swept(way, "grid=smoke", "recipe=mxfp8") == [
-        {"shape.projection": "fused"},
-        {"shape.projection": "split"},
-    ]
-    recipes = [point.config["recipe"]["name"] for point in swept.launcher.ledger().plan()]
-    assert recipes == ["mxfp8", "mxfp8"]
-
-
-def test_the_command_line_s_axis_joins_a_named_grid_s_and_varies_fastest(swept: Swept) -> None:
-    seen = swept("sweep", "grid=smoke", "recipe=mxfp8", "shape.seq_len=128,256")
-    assert [tuple(choice.values()) for choice in seen] == [
-        ("fused", "128"),
-        ("fused", "256"),
-        ("split", "128"),
-        ("split", "256"),
-    ]
-
-
-def test_a_fixed_value_of_no_axis_leaves_the_default_grid(swept: Swept) -> None:
-    assert swept("sweep", "shape.seq_len=256") == SMOKE
-    assert {point.config["shape"]["seq_len"] for point in swept.launcher.ledger().plan()} == {256}
+@pytest.mark.parametrize(
+    ("words", "group", "key", "values"),
+    [
+        ("grid=smoke recipe=mxfp8", "recipe", "name", ["mxfp8"] * 2),
+        ("shape.seq_len=256", "shape", "seq_len", [256] * 4),
+        ("shape.seq_len=range(128,512,128) recipe.fp8_dpa=true", "shape", "seq_len",
+         [128, 256, 384]),
+    ],
+)  # fmt: skip
+def test_the_values_of_a_sweep_s_points(
+    launcher: Launcher, words: str, group: str, key: str, values: list[object]
+) -> None:
+    launcher.output("sweep", *words.split(), launcher.python())
+    assert [point.config[group][key] for point in launcher.ledger().plan()] == values
 
 
 @pytest.mark.parametrize("verb", ["plan", "sweep"])
@@ -93,35 +79,15 @@ def test_a_fixed_value_of_no_axis_leaves_the_default_grid(swept: Swept) -> None:
 def test_the_axes_that_the_default_grid_adds_to_a_named_point_are_printed_first(
     launcher: Launcher, verb: str, words: list[str], added: str | None
 ) -> None:
-    result = launcher(verb, *words, launcher.python())
-    assert (result.code, result.err) == (0, "")
-    first = result.out.splitlines()[0]
+    first = launcher.output(verb, *words, launcher.python()).splitlines()[0]
     assert ("grid=none" in first) == (added is not None)
     assert added is None or f" {added};" in first
 
 
 def test_a_plan_with_nothing_to_run_names_no_sweep(launcher: Launcher) -> None:
-    result = launcher("plan", "grid=none", "shape.seq_len=100")
-    assert result.code == 0
-    assert "UNSUPPORTED: " in result.out
-    assert "python launch.py sweep" not in result.out
-
-
-def test_grid_none_is_one_point(swept: Swept) -> None:
-    assert swept("sweep", "grid=none") == [{}]
-
-
-def test_a_range_lists_its_values_as_numbers(swept: Swept) -> None:
-    swept("sweep", "shape.seq_len=range(128,512,128)", "recipe.fp8_dpa=true")
-    points = swept.launcher.ledger().plan()
-    assert [point.config["shape"]["seq_len"] for point in points] == [128, 256, 384]
-
-
-def test_a_key_of_the_swept_recipe_may_be_swept_with_it(swept: Swept) -> None:
-    assert swept("sweep", "recipe=mxfp8", "recipe.fp8_dpa=true,false") == [
-        {"recipe.fp8_dpa": "true"},
-        {"recipe.fp8_dpa": "false"},
-    ]
+    text = launcher.output("plan", "grid=none", "shape.seq_len=100")
+    assert "UNSUPPORTED: " in text
+    assert "python launch.py sweep" not in text
 
 
 def test_dlcluster_alone_chooses_gpu_shape_and_backend_of_every_point(launcher: Launcher) -> None:
@@ -132,10 +98,8 @@ def test_dlcluster_alone_chooses_gpu_shape_and_backend_of_every_point(launcher: 
 
 
 def test_plan_reports_unsupported_points_and_starts_nothing(launcher: Launcher) -> None:
-    result = launcher("plan", "gpu=h100,b200", "shape=dsv3")
-    assert result.code == 0
-    (row,) = (line for line in result.out.splitlines() if "UNSUPPORTED: " in line)
+    lines = launcher.output("plan", "gpu=h100,b200", "shape=dsv3").rstrip().splitlines()
+    (row,) = (line for line in lines if "UNSUPPORTED: " in line)
     assert "gpu=h100" in row
-    last = result.out.rstrip().splitlines()[-1]
-    assert "python launch.py sweep gpu=h100,b200 shape=dsv3" in last
+    assert "python launch.py sweep gpu=h100,b200 shape=dsv3" in lines[-1]
     assert not launcher.runs_dir.exists()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from jobs.record import Cause, Outcome, Started, read_record
-from tests.killed_node import AFTER_STARTED, AT_RECORD, BEFORE_STARTED, IN_VALIDATION
+from tests.killed_node import AFTER_STARTED, AT_RECORD, BEFORE_STARTED, IN_VALIDATION, install
 from tests.launcher import Launcher
 
 pytestmark = pytest.mark.timeout(180)  # nine processes import torch; a busy machine takes long
@@ -14,15 +14,12 @@ MOMENTS = {128: BEFORE_STARTED, 256: AFTER_STARTED, 384: IN_VALIDATION, 512: AT_
 
 def test_a_multirun_leaves_a_record_each_and_one_table(launcher: Launcher) -> None:
     words = ["--multirun", "shape=tiny", "shape.seq_len=128,256", "recipe=bf16,mxfp8"]
-    result = launcher(*words, "benchmark=off", "tolerance=none")
-    assert (result.code, result.err) == (0, "")
+    text = launcher.output(*words, "benchmark=off", "tolerance=none")
     records = launcher.records()
-    for record in records:
-        assert record.outcome is Outcome.PASSED
-    assert [
-        (record.config["shape"]["seq_len"], record.config["recipe"]["name"]) for record in records
-    ] == [(128, "bf16"), (128, "mxfp8"), (256, "bf16"), (256, "mxfp8")]
-    rows = [line.split()[0] for line in result.out.splitlines() if line.lstrip()[:2] == "p-"]
+    assert all(record.outcome is Outcome.PASSED for record in records)
+    points = [(one.config["shape"]["seq_len"], one.config["recipe"]["name"]) for one in records]
+    assert points == [(128, "bf16"), (128, "mxfp8"), (256, "bf16"), (256, "mxfp8")]
+    rows = [line.split()[0] for line in text.splitlines() if line.lstrip()[:2] == "p-"]
     assert rows == [record.identity.point_id for record in records]
     assert list(launcher.cwd.iterdir()) == []
 
@@ -44,7 +41,7 @@ def test_a_point_killed_at_any_moment_is_an_error_and_leaves_no_half_file(
     launcher: Launcher,
 ) -> None:
     axis = ",".join(map(str, MOMENTS))
-    python = launcher.python(MOMENTS)
+    python = f"cluster.python={install(launcher.folder, MOMENTS)}"
     result = launcher("sweep", f"shape.seq_len={axis}", "benchmark=off", python)
     assert (result.code, result.err) == (1, "")
     records = launcher.records()

@@ -182,16 +182,11 @@ def test_other_mistakes_have_errors_of_their_own(
     assert {name: getattr(error, name) for name in fields} == fields
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        "runs_dir=",
-        "sweep shape.seq_len=128,0128",  # two names of one point
-        "collect",
-        "status 14_0,14_2",
-        "status s-nope",
-    ],
-)
+# The second names one point twice.
+WRONG = ("runs_dir=", "sweep shape.seq_len=128,0128", "collect", "status 14_0,14_2", "status s-no")
+
+
+@pytest.mark.parametrize("words", WRONG)
 def test_what_a_verb_refuses_starts_nothing(launcher: Launcher, words: str) -> None:
     assert isinstance(launcher.error(*words.split()), JobError)
     assert not launcher.runs_dir.exists()
@@ -221,19 +216,24 @@ def test_the_process_ends_with_2_one_line_and_no_traceback(tmp_path: Path) -> No
         env={"PATH": os.environ["PATH"], "HOME": str(tmp_path)},
         check=False,
     )
-    assert done.returncode == 2
-    assert done.stdout == ""
+    assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "launch.py: shape.num_heads must be at least 1, got 0\n"
     assert list(tmp_path.iterdir()) == []
+
+
+def fail(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    """Let launch.py end with an error of Python's."""
+
+    def version() -> str:
+        raise error
+
+    monkeypatch.setattr(launch, "_version", version)
 
 
 def test_a_missing_package_or_an_old_python_is_named(
     launcher: Launcher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def version() -> str:
-        raise ModuleNotFoundError(name="tomllib.parser")
-
-    monkeypatch.setattr(launch, "_version", version)
+    fail(monkeypatch, ModuleNotFoundError(name="tomllib.parser"))
     error = launcher.error("--version")
     assert isinstance(error, NotInstalled)
     assert (error.requirement, error.interpreter) == ("tomllib.parser", sys.executable)
@@ -247,10 +247,7 @@ def test_a_missing_package_or_an_old_python_is_named(
 def test_an_error_of_the_operating_system_names_the_file(
     launcher: Launcher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def version() -> str:
-        raise PermissionError(13, "Permission denied", "/etc/x")
-
-    monkeypatch.setattr(launch, "_version", version)
+    fail(monkeypatch, PermissionError(13, "Permission denied", "/etc/x"))
     result = launcher("--version")
     assert (result.code, result.out) == (2, "")
     assert result.err == "launch.py: /etc/x: Permission denied\n"
@@ -292,8 +289,8 @@ def test_an_impossible_terminal_size_is_ignored(
 def test_a_suggested_override_can_be_used(launcher: Launcher) -> None:
     error = launcher.error("cluster.env.A=1")
     assert isinstance(error, UnknownName)
-    shown = launcher("sweep", str(error.suggestion), "--cfg", "job", "--package", "cluster.env")
-    assert (shown.code, shown.out.splitlines()[-1]) == (0, "A: '1'")
+    words = (str(error.suggestion), "--cfg", "job", "--package", "cluster.env")
+    assert launcher.output("sweep", *words).splitlines()[-1] == "A: '1'"
 
 
 def test_a_file_named_without_a_slash_is_suggested_with_one(launcher: Launcher) -> None:
