@@ -1,4 +1,4 @@
-"""Renders a page that is one file: its style and script inside, everything else escaped."""
+"""A page as a single file, with its style and script inside and everything else escaped."""
 
 from __future__ import annotations
 
@@ -12,16 +12,11 @@ from jobs.text import plain_text, pluralize
 TEMPLATES = Path(__file__).parent / "templates"
 
 
-def render_page(template: str, **values: Any) -> str:  # noqa: ANN401 - whatever the template takes
-    """Fills a template of this package.
+def render_page(template: str, **values: Any) -> str:  # noqa: ANN401 - any value of a template
+    """Return the HTML of a template that extends `page.html.j2`.
 
-    Args:
-        template: Its file name; it extends `page.html.j2`.
-        values: What it shows. Text is escaped; the filter `plain` also takes control characters
-            out of what a log or a library wrote.
-
-    Returns:
-        HTML that a browser lets load nothing, and run nothing but its own script.
+    A browser loads nothing else, and runs no script but the page's own. The filter `plain` removes
+    control characters from text of logs and libraries.
     """
     import jinja2
 

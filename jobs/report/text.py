@@ -8,11 +8,11 @@ from collections.abc import Iterable
 
 from jobs.text import pluralize
 
-NOTHING = "–"  # noqa: RUF001 - the dash that tables print where there is no value
+NOTHING = "–"  # noqa: RUF001 - the dash of a table cell without a value
 
 
 def number(value: float | None, digits: int = 3) -> str:
-    """A number with that many significant digits, without an exponent where it can be read."""
+    """Return a number with significant digits, without an exponent if it is short without one."""
     if value is None or not math.isfinite(value):
         return NOTHING
     if value == 0:
@@ -24,34 +24,34 @@ def number(value: float | None, digits: int = 3) -> str:
 
 
 def milliseconds(value: float | None) -> str:
-    """A time in milliseconds with what can be told apart."""
+    """Return a time in milliseconds."""
     if value is None or not math.isfinite(value):
         return NOTHING
     return f"{value:.3f}" if value < 100 else f"{value:.1f}"
 
 
 def times(value: float | None) -> str:
-    """A speedup."""
+    """Return a speedup."""
     return NOTHING if value is None or not math.isfinite(value) else f"{value:.2f}×"  # noqa: RUF001 - a multiplication sign is meant
 
 
 def interval(low: float | None, high: float | None) -> str:
-    """The interval of a speedup."""
+    """Return the interval of a speedup."""
     if low is None or high is None or not math.isfinite(low) or not math.isfinite(high):
         return ""
-    digits = 2 if high - low >= 0.02 else 3  # a narrow one would look like no interval at all
+    digits = 2 if high - low >= 0.02 else 3  # so that the ends of a narrow one differ
     return f"{low:.{digits}f} to {high:.{digits}f}"
 
 
 def percent(share: float | None) -> str:
-    """A share as a whole number of percent."""
+    """Return a share as a whole number of percent."""
     if share is None or not math.isfinite(share):
         return NOTHING
     return f"{100 * share:.0f} %"
 
 
 def duration(seconds: float | None) -> str:
-    """A duration in the largest unit that tells it well."""
+    """Return a duration in seconds, minutes or hours."""
     if seconds is None or not math.isfinite(seconds):
         return NOTHING
     if seconds < 120:
@@ -61,26 +61,21 @@ def duration(seconds: float | None) -> str:
 
 
 def by_reason(
-    named: Iterable[tuple[str, str]], one: str = "point", many: str | None = None, most: int = 4
+    labels: Iterable[tuple[str, str]], one: str = "point", many: str | None = None, most: int = 4
 ) -> list[str]:
-    """A line for each reason, the most frequent first.
+    """Return a line for each reason of (label, reason), the most frequent first.
 
-    Args:
-        named: What is told of, and why.
-        one: What it is.
-        many: The plural of that, where it is no mere s.
-        most: How many with one reason are named.
-
-    Returns:
-        Lines like `label: why` or `7 points: why: label; label and 5 more`.
+    Lines read `label: reason` or `7 points: reason: label; label and 5 more`.
     """
-    found: dict[str, list[str]] = defaultdict(list)
-    for label, why in named:
-        found[why].append(label)
+    groups: dict[str, list[str]] = defaultdict(list)
+    for label, reason in labels:
+        groups[reason].append(label)
     lines = []
-    for why, labels in sorted(found.items(), key=lambda item: -len(item[1])):
-        more = f" and {len(labels) - most} more" if len(labels) > most else ""
-        told = "; ".join(labels[:most]) + more
-        several = f"{pluralize(len(labels), one, many)}: {why}: {told}"
-        lines.append(several if len(labels) > 1 else f"{told}: {why}")
+    for reason, names in sorted(groups.items(), key=lambda item: -len(item[1])):
+        if len(names) == 1:
+            lines.append(f"{names[0]}: {reason}")
+            continue
+        more = f" and {len(names) - most} more" if len(names) > most else ""
+        count = pluralize(len(names), one, many)
+        lines.append(f"{count}: {reason}: {'; '.join(names[:most])}{more}")
     return lines

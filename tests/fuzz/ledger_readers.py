@@ -17,7 +17,7 @@ from jobs.compare.page import page
 from jobs.errors import JobError
 from jobs.node.point_file import read_point_file
 from jobs.record import read_record
-from jobs.report.drawings import Plots
+from jobs.report.plots.report_plots import Plots
 from jobs.report.report import render
 from jobs.runner.attempt import read_outcome
 from jobs.schedulers.slurm.memory import LAST_SEEN

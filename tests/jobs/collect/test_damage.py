@@ -14,7 +14,7 @@ from jobs.collect.gather import collect
 from jobs.collect.store import load_collection
 from jobs.compare.comparison import compare
 from jobs.compare.page import page
-from jobs.report.drawings import Plots
+from jobs.report.plots.report_plots import Plots
 from jobs.report.report import render
 from jobs.status.collection import Collection
 from jobs.sweeps.ledger import Ledger

@@ -9,10 +9,10 @@ import pytest
 
 from jobs.collect.records_file import load_records
 from jobs.record import Outcome, State
-from jobs.report import drawings as report_drawings
-from jobs.report.drawings import Plots, draw
+from jobs.report.plots import report_plots
+from jobs.report.plots.report_plots import Plots, draw_plots
+from jobs.report.plots.series import group_points
 from jobs.report.report import render
-from jobs.report.series import groups
 from jobs.status.collection import Collection
 from jobs.status.point_result import PointResult
 from tests.builders.records import point_config, record
@@ -28,14 +28,14 @@ def timed(number: int, **changes: object) -> PointResult:
 
 def drawn(folder: Path, *points: PointResult) -> tuple[Plots, Collection]:
     collection = Collection("c", list(points))
-    return draw(collection, folder), collection
+    return draw_plots(collection, folder), collection
 
 
 def test_of_the_committed_records_every_pair_is_drawn_and_every_other_point_named(
     tmp_path: Path,
 ) -> None:
     collection = load_records(H200)
-    plots = draw(collection, tmp_path)
+    plots = draw_plots(collection, tmp_path)
     titles = [group.title for group in plots.speed] + [
         plot.title for group in plots.speed for plot in group.plots
     ]
@@ -43,10 +43,10 @@ def test_of_the_committed_records_every_pair_is_drawn_and_every_other_point_name
         assert any(title.endswith(f"NVIDIA H200, {shape}") for title in titles), shape
     told = "\n".join(plots.left_out)
     for part in (
-        "2 points: UNSUPPORTED, and nothing was timed: mxfp8 dsv3 b=1 s=4096 h200; ",
-        "bf16 dsv2_lite b=1 s=4096 h200 benchmark=quick: ERROR, and nothing was timed",
-        "mxfp8 dsv3 b=1 s=4096 h200 backend=emulated benchmark=quick: emulated, whose times say ",
-        "points: not plotted: settings differ from the rest of the curve: "
+        "2 points: UNSUPPORTED, not timed: mxfp8 dsv3 b=1 s=4096 h200; ",
+        "bf16 dsv2_lite b=1 s=4096 h200 benchmark=quick: ERROR, not timed",
+        "mxfp8 dsv3 b=1 s=4096 h200 backend=emulated benchmark=quick: emulated: its times say ",
+        "points: settings differ from the rest of the curve: "
         "bf16 dsv3 b=1 s=4096 h200 rope_kernel=eager tolerance=none; ",
     ):
         assert part in told
@@ -58,7 +58,7 @@ def test_of_the_committed_records_every_pair_is_drawn_and_every_other_point_name
 def test_pairs_beyond_the_most_drawings_are_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(report_drawings, "_MOST_DRAWINGS", 5)
+    monkeypatch.setattr(report_plots, "_MAX_PLOTS", 5)
     points = [timed(n, shape__seq_len=length) for n, length in enumerate((1024, 2048))]
     points += [timed(n + 2, shape__name=f"shape{n}") for n in range(3)]
     plots, _ = drawn(tmp_path, *points)
@@ -97,9 +97,9 @@ def test_points_that_have_no_time_are_named_and_a_probe_is_not(tmp_path: Path) -
     )
     label = "mxfp8 dsv3 b=1 s=4096 gb300 seed="
     assert plots.left_out == [
-        f"{label}1: not ended",
-        f"{label}2: PASSED, and nothing was timed",
-        f"{label}3: UNSUPPORTED, and nothing was timed",
+        f"{label}1: not finished",
+        f"{label}2: PASSED, not timed",
+        f"{label}3: UNSUPPORTED, not timed",
     ]
 
 
@@ -116,7 +116,7 @@ def test_a_dozen_points_of_one_reason_are_named_and_the_rest_is_counted(tmp_path
     ]
     plots, _ = drawn(tmp_path, *waiting)
     (line,) = plots.left_out
-    assert line.startswith("14 points: not ended: ")
+    assert line.startswith("14 points: not finished: ")
     assert line.count("seed=") == 12
     assert line.endswith("seed=11 and 2 more")
 
@@ -128,14 +128,13 @@ def test_a_line_joins_only_points_of_the_same_settings(tmp_path: Path) -> None:
     ungated = timed(6, shape__seq_len=8192, tolerance__name="none")
     again = [timed(n, shape__seq_len=1024, shape__seed=n) for n in (7, 8)]
     plots, collection = drawn(tmp_path, *usual, cached, ungated, *again)
-    (group,) = groups(collection.points)
-    assert [one.point.point_id for one in group.lines.of_recipe("mxfp8")] == [
+    ((group,), _) = group_points(collection.points)
+    assert [one.point.point_id for one in group.curves.of_recipe("mxfp8")] == [
         *("p-0", "p-7", "p-8", "p-1", "p-2", "p-6"),
     ]
     label = "mxfp8 dsv3 b=1 s={} gb300"
     assert plots.left_out == [
-        f"{label.format(4096)} weights=cached: "
-        "not plotted: settings differ from the rest of the curve",
+        f"{label.format(4096)} weights=cached: settings differ from the rest of the curve",
         "3 points: same recipe and length: only the median is plotted: "
         f"{label.format(1024)}; {label.format(1024)} seed=7; {label.format(1024)} seed=8",
     ]

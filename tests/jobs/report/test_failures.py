@@ -103,4 +103,4 @@ def test_a_log_is_quoted_once_and_not_where_the_evidence_is_all_of_it(tmp_path: 
     (log,) = found.logs
     assert (log.file, log.files) == ("0.log", ("1.log", "2.log"))
     text = write_report(Collection("c", points, tmp_path)).read_text(encoding="utf-8")
-    assert "Last lines of <code>0.log</code> and of 2 logs like it" in text
+    assert "Last lines of <code>0.log</code> and of 2 similar logs" in text

@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 
 from jobs.collect.gather import write_tables
-from jobs.collect.points_table import row
 from jobs.collect.published import load_published
 from jobs.compare.baseline import save_baseline
 from jobs.compare.comparison import Rules, compare
 from jobs.compare.verdict import REGRESSIONS, Verdict
-from jobs.report.environment import node_rows
+from jobs.report.entry import Entry
+from jobs.report.nodes_table import node_table
+from jobs.report.points_table import build_table
 from jobs.report.report import write_report
-from jobs.report.tables import point_table
 from jobs.report.text import NOTHING
 from jobs.status.collection import Collection
 from jobs.status.point_result import Quote
@@ -84,15 +84,15 @@ def test_labels_say_what_sets_a_point_apart_and_nothing_else(h200: Collection) -
 
 
 def test_a_power_cap_is_no_throttling(h200: Collection) -> None:
-    rows = [row(point) for point in h200.points]
-    (node,) = node_rows(rows)
+    entries = [Entry.of(point) for point in h200.points]
+    _, (node,) = node_table(entries)
     assert node.throttled == "no"
     assert node.limits.startswith("power cap (")
-    assert {values["throttle_reasons"] for values in rows} == {None}
+    assert {entry.row["throttle_reasons"] for entry in entries} == {None}
 
 
 def test_columns_without_a_value_are_left_out(h200: Collection) -> None:
-    columns, rows = point_table(h200.points, [row(point) for point in h200.points])
+    columns, rows = build_table([Entry.of(point) for point in h200.points])
     titles = [column.title for column in columns]
     assert "Job" not in titles  # these points were run by hand
     assert "Gate used" in titles

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from jobs.report import plots as report_plots
-from jobs.report.figures import Plot, style
-from jobs.report.series import Group, groups
+from jobs.report.plots.figure import Figure, Plot, style
+from jobs.report.plots.series import Group, group_points
+from jobs.report.plots.speed import SpeedPlots, tradeoff_plot
 from jobs.status.point_result import PointResult
 from tests.builders.records import point_config, record
 from tests.builders.runs import collected
@@ -23,8 +23,10 @@ def timed(recipe: str, seq_len: int) -> PointResult:
 
 
 def group_of(recipes: tuple[str, ...], lengths: tuple[int, ...]) -> Group:
-    (found,) = groups([timed(recipe, length) for recipe in recipes for length in lengths])
-    return found
+    ((group,), _) = group_points(
+        [timed(recipe, length) for recipe in recipes for length in lengths]
+    )
+    return group
 
 
 @pytest.mark.parametrize(("lengths", "told"), [((2048,), False), ((2048, 4096), True)])
@@ -32,7 +34,7 @@ def test_a_card_of_one_length_speaks_of_no_other(
     tmp_path: Path, lengths: tuple[int, ...], told: bool
 ) -> None:
     with style():
-        plot = report_plots.stage_plot(group_of(("mxfp8",), lengths), 1, tmp_path)
+        plot = SpeedPlots(group_of(("mxfp8",), lengths), 1, tmp_path).stages()
     assert plot is not None
     assert "each stage" in plot.svg
     assert ("each length" in plot.svg) is told
@@ -45,21 +47,15 @@ def test_a_legend_of_every_recipe_fits_below_the_axes(
 
     drawn: list[Any] = []
 
-    def keep(figure: Any, name: str, *_: Any) -> Plot:  # noqa: ANN401 - matplotlib is untyped
-        drawn.append(figure)
+    def keep(figure: Figure, name: str, *_: object) -> Plot:
+        drawn.append(figure.canvas)
         return Plot(name, "", "", "")
 
-    monkeypatch.setattr(report_plots, "finish", keep)
+    monkeypatch.setattr(Figure, "save", keep)
     group = group_of(RECIPES, (2048, 4096))
     with style():
-        for draw in (
-            report_plots.speedup_plot,
-            report_plots.time_plot,
-            report_plots.peak_plot,
-            report_plots.stage_plot,
-        ):
-            draw(group, 1, tmp_path)
-        report_plots.tradeoff_plot([group], tmp_path)
+        SpeedPlots(group, 1, tmp_path).draw()
+        tradeoff_plot([group], tmp_path)
         assert len(drawn) == 5
         for figure in drawn:
             canvas = FigureCanvasAgg(figure)

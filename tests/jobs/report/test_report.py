@@ -12,9 +12,10 @@ from jobs.collect.gather import collect
 from jobs.collect.points_table import row
 from jobs.record import State
 from jobs.report import text as report_text
-from jobs.report.environment import node_table
+from jobs.report.entry import Entry
+from jobs.report.gates_table import gate_rows
+from jobs.report.nodes_table import node_table
 from jobs.report.report import write_report
-from jobs.report.tables import edge_rows
 from jobs.report.text import NOTHING
 from jobs.status.collection import Collection
 from jobs.status.point_result import PointResult
@@ -198,10 +199,10 @@ def test_a_tensor_in_bf16_is_listed_once() -> None:
         for recipe in ("bf16", "mxfp8")
         for config in [point_config(recipe)]
     ]
-    both = {row.tensor: row for row in edge_rows(points)}
+    both = {row.tensor: row for row in gate_rows(points)}
     assert both["dx"].point.point_id == "p-mxfp8"
     assert (both["dx"].gated, both["dx (bf16)"].gated) == (1, 2)
-    alone = [row.tensor for row in edge_rows(points[:1])]
+    alone = [row.tensor for row in gate_rows(points[:1])]
     assert "dx (bf16)" in alone
     assert all(name.endswith(" (bf16)") for name in alone)
     assert len(alone) == len(set(alone))
@@ -214,7 +215,7 @@ def test_a_stages_own_error_is_not_taken_for_that_of_the_whole_path() -> None:
     stage = whole.model_copy(update={"reference": "stage", "rel_l2": 0.19})
     judged = left.validation.model_copy(update={"tensors": [whole, stage]})
     left = left.model_copy(update={"validation": judged})
-    rows = edge_rows([PointResult("p-1", "s", point_config(), State.PASSED, record=left)])
+    rows = gate_rows([PointResult("p-1", "s", point_config(), State.PASSED, record=left)])
     assert {(row.tensor, row.quantity, row.gated) for row in rows} == {
         ("out", "relative L2 against FP32", 1),
         ("out, stage", "relative L2 against FP32 of the same inputs", 1),
@@ -228,10 +229,10 @@ def test_of_nodes_only_what_was_seen_is_shown() -> None:
         PointResult("p-1", "s", point_config(), State.PASSED, record=left)
         for left in (seen, blind)
     ]
-    titles, (node,) = node_table([row(points[0])])
+    titles, (node,) = node_table([Entry.of(points[0])])
     assert "SM clock (MHz)" in titles
     assert (node.throttled, node.limits) == ("no", "nothing")
-    titles, (node,) = node_table([row(points[1])])
+    titles, (node,) = node_table([Entry.of(points[1])])
     assert titles == node.figures == []
     assert (node.throttled, node.limits) == (NOTHING, NOTHING)
 

@@ -6,10 +6,10 @@ import itertools
 import random
 from pathlib import Path
 
-from jobs.collect.points_table import row
 from jobs.collect.records_file import load_records
 from jobs.record import State
-from jobs.report.tables import point_table
+from jobs.report.entry import Entry
+from jobs.report.points_table import build_table
 from jobs.status.collection import Collection
 from jobs.status.point_result import PointResult
 from tests.builders.records import point_config
@@ -24,7 +24,7 @@ def names(*configs: dict[str, object]) -> list[str]:
 
 
 def names_of(collection: Collection) -> list[str]:
-    _, made = point_table(collection.points, [row(point) for point in collection.points])
+    _, made = build_table([Entry.of(point) for point in collection.points])
     return [one.cells[0].text for one in made]
 
 
@@ -87,7 +87,7 @@ def test_the_name_sorts_as_the_rows_stand() -> None:
         PointResult(f"p-{length}", "s", point_config(shape__seq_len=length), State.PENDING)
         for length in (16384, 512, 4096)
     ]
-    _, made = point_table(points, [row(point) for point in points])
+    _, made = build_table([Entry.of(point) for point in points])
     assert [one.point.point_id for one in made] == ["p-512", "p-4096", "p-16384"]
     keys = [str(one.cells[0].key) for one in made]
     assert keys == sorted(keys)
