@@ -1,1 +1,1 @@
-"""From job ids to results/: files, tables, review text."""
+"""From job ids to results/: copies of files, tables, review text."""

@@ -1,4 +1,4 @@
-"""Copies logs, scripts and records of jobs into a collection; never a pickle, never twice."""
+"""Copies of logs, scripts and records in a collection; no pickles, and nothing twice."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class SweepCopy:
                 self._copy(path, target / path.name)
         for point_id in self.point_ids:
             for name, folders, names in os.walk(source / point_id):
-                folders[:] = [one for one in folders if not Path(name, one).is_symlink()]
+                folders[:] = [child for child in folders if not Path(name, child).is_symlink()]
                 place = target / os.path.relpath(name, source)
                 for file in sorted(_POINT_FILES.intersection(names)):
                     self._copy(Path(name, file), place / file)

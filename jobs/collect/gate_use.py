@@ -13,7 +13,7 @@ _AGAINST = {
     "stage": (", stage", "FP32 of the same inputs"),
 }
 MOST = 99.0
-"""Upper limit of a use, for values that are infinitely far outside."""
+"""Largest use, for values that are infinitely far outside."""
 
 
 @dataclass(frozen=True)
@@ -22,10 +22,10 @@ class GateUse:
 
     Attributes:
         error: The tensor's errors.
-        quantity: What the gate bounds, and against what it is measured, in words.
-        value: Its value.
-        position: Where it lies: 0 is the lower edge (or nothing at all), 1 the upper edge.
-        use: How much of what is allowed is used up; above 1 it is outside.
+        quantity: Name of the bounded quantity and its reference.
+        value: Value of the quantity.
+        position: Position in the range: 0 is the lower edge (or zero), 1 the upper edge.
+        use: Used share of the allowed deviation; above 1, the value is outside.
     """
 
     error: TensorError
@@ -36,27 +36,20 @@ class GateUse:
 
     @property
     def name(self) -> str:
-        """The tensor, its reference if not the FP32 path, and its arm if not the recipe's."""
+        """Tensor, its reference if not the FP32 path, and its arm if not the recipe's."""
         mark, _ = _AGAINST.get(self.error.reference, (f", {self.error.reference}", ""))
         name = f"{self.error.tensor}{mark}"
         return name if self.error.arm == "recipe" else f"{name} (bf16)"
 
 
 def gate_uses(validation: Validation) -> list[GateUse]:
-    """Return the position of each gated tensor within its gate.
-
-    Args:
-        validation: Accuracy of one point.
-
-    Returns:
-        One for each tensor that is gated with a number, in the record's order.
-    """
+    """Return the use of each gate that is a number, in the record's order."""
     uses = (_use(error, validation.tolerance) for error in validation.tensors)
     return [use for use in uses if use is not None]
 
 
 def nearest(validation: Validation) -> GateUse | None:
-    """The tensor nearest to an edge of its gate, or farthest outside; None: nothing is gated."""
+    """Return the worst use: nearest to an edge or farthest outside; None without gates."""
     return max(gate_uses(validation), key=lambda use: use.use, default=None)
 
 

@@ -1,4 +1,4 @@
-"""`collect`: gathers logs, records and tables of any ids in one folder."""
+"""Collections: logs, records and tables of any ids in one folder."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def write_tables(collection: Collection) -> None:
 
 
 def _records_file(ids: list[str]) -> Path | None:
-    files = [word for word in ids if is_records_file(word)]
+    files = [name for name in ids if is_records_file(name)]
     if files and len(ids) > 1:
         raise WrongIds("collect", "a file of records only without other ids", ids)
     return Path(files[0]).expanduser() if files else None
@@ -123,7 +123,7 @@ def _gather(
             points += [history.result() for history in histories]
         else:
             logs = JobLogs(SweepCopy(sweep, point_ids, folder, jobs).places, {})
-            points += [_copied(replace(one, job_logs=logs), folder) for one in histories]
+            points += [_copied(replace(h, job_logs=logs), folder) for h in histories]
         prefix = f"{sweep.sweep_id}/" if len(overview.sweeps) > 1 else ""
         others = sweep.planned.keys() - set(point_ids)
         problems += [
@@ -160,7 +160,7 @@ def _relative(quote: Quote, folder: Path) -> Quote:
 
 def _name(selections: Sequence[Selection]) -> str:
     """Return the ids as the name of a folder, shortened if necessary."""
-    names = [str(one.target or one.folder.resolve().name) for one in selections]
+    names = [str(part.target or part.folder.resolve().name) for part in selections]
     name = re.sub(r"[^A-Za-z0-9_.+-]", "_", "+".join(names)) or "collection"
     if len(name) <= _LONGEST_NAME:
         return name

@@ -1,4 +1,4 @@
-"""A collection on the console: one line a point, shared facts once below."""
+"""A collection on the console: one line a point, common facts below."""
 
 from __future__ import annotations
 
@@ -21,86 +21,78 @@ _FILES = (
     *("report.html", "points.csv", "points.parquet", "points.json"),
     *("junit.xml", "review.md", "plots"),
 )
-_MOST_REASONS = 20
-_MOST_POINTS = 200
-_MOST_PROBLEMS = 40
+_MAX_REASONS = 20
+_MAX_POINTS = 200
+_MAX_PROBLEMS = 40
 
 
-def show(collection: Collection, out: Console) -> None:
-    """Print a table of the points, the reasons, and the paths of the files.
-
-    Args:
-        collection: What was gathered.
-        out: Where it goes.
-    """
-    shown = list(collection.points)
-    if len(shown) > _MOST_POINTS:  # in so long a table one looks for what went wrong
-        shown = sorted(shown, key=lambda point: point.state == "PASSED")[:_MOST_POINTS]
-    table, notes = _points(collection, shown)
+def print_collection(collection: Collection, out: Console) -> None:
+    """Print a table of the points, the reasons, and the paths of the files."""
+    points = collection.points
+    if len(points) > _MAX_POINTS:  # a reader of a long table looks for problems
+        points = sorted(points, key=lambda point: point.state == "PASSED")[:_MAX_POINTS]
+    table, notes = _points(collection, points)
     out.print_table(table)
-    rest = len(collection.points) - len(shown)
-    if rest:
-        out.print_line(f"... and {pluralize(rest, 'more point')}, in points.csv and report.html")
+    if more := len(collection.points) - len(points):
+        out.print_line(f"... and {pluralize(more, 'more point')}, in points.csv and report.html")
     for note in notes:
         out.print_line(note)
     for line in reason_lines(collection.points):
         out.print_line(first_line(line, 2 * out.width - 1))
     totals = ", ".join(f"{count} {name}" for name, count in collection.totals.items() if count)
     out.print_line(totals)
-    for told in [*collection.notes, *flag_lines(collection.points)]:
-        out.print_line(f"Note: {told}", style="yellow")
-    for problem in collection.problems[:_MOST_PROBLEMS]:
-        out.print_line(f"damaged: {problem.file}: {problem.what}", style="yellow")
-    if len(collection.problems) > _MOST_PROBLEMS:
-        rest = len(collection.problems) - _MOST_PROBLEMS
-        out.print_line(
-            f"damaged: {pluralize(rest, 'more file')}, in collection.json", style="yellow"
-        )
-    out.print_line(f"Collected: {shell_quote(collection.folder)}")
-    if collection.folder is not None:
-        held = [name for name in _FILES if (collection.folder / name).exists()]
-        out.print_line(f"It holds: {', '.join(held)}")
-        if "report.html" in held:
-            out.print_line(f"Next: open {shell_quote(collection.folder / 'report.html')}")
+    warnings = [f"Note: {note}" for note in [*collection.notes, *flag_lines(collection.points)]]
+    problems = [f"damaged: {problem.file}: {problem.what}" for problem in collection.problems]
+    more = len(problems) - _MAX_PROBLEMS
+    if more > 0:
+        rest = f"damaged: {pluralize(more, 'more file')}, in collection.json"
+        problems[_MAX_PROBLEMS:] = [rest]
+    for line in warnings + problems:
+        out.print_line(line, style="yellow")
+    folder = collection.folder
+    if folder is not None:
+        out.print_line(f"Collected: {shell_quote(folder)}")
+        files = [name for name in _FILES if (folder / name).exists()]
+        out.print_line(f"Files: {', '.join(files)}")
+        if "report.html" in files:
+            out.print_line(f"Next: open {shell_quote(folder / 'report.html')}")
 
 
 def reason_lines(points: Sequence[PointResult]) -> list[str]:
-    """Return one line for each reason, those of points that did not pass first.
+    """Return one line for each reason, such as `FAILED p-1: dx misses its gate`.
 
-    Args:
-        points: Collected points.
-
-    Returns:
-        Lines like `FAILED p-1: dx misses its gate` or `PASSED, 12 points: within tolerance`.
+    Reasons of points that passed come last.
     """
-    found: dict[tuple[str, str], list[PointResult]] = defaultdict(list)
+    groups: dict[tuple[str, str], list[str]] = defaultdict(list)
     for point in points:
         reason = point.reason.partition("\n")[0].removesuffix(EMULATED_NOTE).rstrip("; ")
         if reason:
-            state = f"{point.state} ({point.cause})" if point.cause else point.state
-            found[state, reason].append(point)
-    ordered = sorted(found.items(), key=lambda item: item[0][0].startswith("PASSED"))
+            groups[point.state_text, reason].append(point.point_id)
     lines = []
-    for (state, reason), those in ordered[:_MOST_REASONS]:
-        who = f" {those[0].point_id}" if len(those) == 1 else f", {len(those)} points"
-        lines.append(f"{state}{who}: {reason}")
-    if len(ordered) > _MOST_REASONS:
-        lines.append(f"... and {pluralize(len(ordered) - _MOST_REASONS, 'more reason')}")
-    return lines
+    for (state, reason), ids in sorted(groups.items(), key=lambda item: item[0][0] == "PASSED"):
+        subject = f" {ids[0]}" if len(ids) == 1 else f", {len(ids)} points"
+        lines.append(f"{state}{subject}: {reason}")
+    return _limited(lines, "more reason")
 
 
 def flag_lines(points: Sequence[PointResult]) -> list[str]:
     """Return the flags that change the meaning of runs, with their points."""
-    found: dict[str, list[str]] = defaultdict(list)
+    groups: dict[str, list[str]] = defaultdict(list)
     for point in points:
         for flag in dict.fromkeys(point.record.capability.flags if point.record else ()):
-            found[flag].append(point.point_id)
-    lines = [
-        f"{those[0] if len(those) == 1 else f'{len(those)} points'}: {flag}"
-        for flag, those in found.items()
-    ]
-    more = len(lines) - _MOST_REASONS
-    return lines if more <= 0 else [*lines[:_MOST_REASONS], f"... and {more} more"]
+            groups[flag].append(point.point_id)
+    return _limited(
+        [
+            f"{ids[0] if len(ids) == 1 else f'{len(ids)} points'}: {flag}"
+            for flag, ids in groups.items()
+        ],
+        "more flag",
+    )
+
+
+def _limited(lines: list[str], rest: str) -> list[str]:
+    more = len(lines) - _MAX_REASONS
+    return lines if more <= 0 else [*lines[:_MAX_REASONS], f"... and {pluralize(more, rest)}"]
 
 
 def _points(collection: Collection, shown: Sequence[PointResult]) -> tuple[Table, list[str]]:

@@ -1,7 +1,7 @@
-"""One flat row for every planned point: its columns, their types, and where each value is from.
+"""One flat row for every planned point: its columns, their types and their sources.
 
-Units are in the names. A value that is not there is None, never zero; a number that is no number
-(NaN, infinity) is None too, and `nonfinite_count` tells of it.
+Units are in the names. A missing value is None, never zero. NaN and infinity become None, too;
+`nonfinite_count` counts them.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import Any
 
 from jobs.collect.gate_use import nearest
 from jobs.perf import is_emulated
-from jobs.record import DIRECTIONS, THROTTLING, ArmBenchmark, Record, Speedup, Timing, Validation
+from jobs.record import DIRECTIONS, THROTTLING, ArmBenchmark, Record, Speedup, Validation
 from jobs.status.point_result import PointResult
 from jobs.text import join_sentences
 
 Value = str | int | float | bool | None
 
-_ASKED: dict[str, tuple[str, type]] = {
+_SETTINGS: dict[str, tuple[str, type]] = {
     "job": ("job", str),
     "gpu": ("gpu.name", str),
     "shape": ("shape.name", str),
@@ -95,7 +95,7 @@ COLUMNS: dict[str, type] = (
         "note": str,
         "asked_hash": str,
     }
-    | {name: kind for name, (_, kind) in _ASKED.items()}
+    | {name: kind for name, (_, kind) in _SETTINGS.items()}
     | {
         f"{direction}_speedup{end}": kind
         for direction in DIRECTIONS
@@ -139,14 +139,7 @@ COLUMNS: dict[str, type] = (
 
 
 def row(point: PointResult) -> dict[str, Value]:
-    """The flat row of one point.
-
-    Args:
-        point: A collected point, with or without a record.
-
-    Returns:
-        A value for each of COLUMNS, None where there is none.
-    """
+    """Return the flat row of a point: a value, or None, for each of COLUMNS."""
     record = point.record
     first = next((quote for quote in point.evidence if quote.lines), None)
     values: dict[str, Any] = dict.fromkeys(COLUMNS) | {
@@ -164,10 +157,10 @@ def row(point: PointResult) -> dict[str, Value]:
         "asked_hash": asked_hash(point.config),
         "command": point.command,
     }
-    values |= {name: point.setting(key) for name, (key, _) in _ASKED.items()}
+    values |= {name: point.setting(key) for name, (key, _) in _SETTINGS.items()}
     if record is not None:
         values |= _of_record(record)
-    return {name: _fitting(values[name], kind) for name, kind in COLUMNS.items()}
+    return {name: _convert(values[name], kind) for name, kind in COLUMNS.items()}
 
 
 def asked_hash(config: dict[str, Any]) -> str | None:
@@ -179,7 +172,7 @@ def asked_hash(config: dict[str, Any]) -> str | None:
 
 
 def arm_of(record: Record, name: str) -> ArmBenchmark | None:
-    """One arm's times: `recipe` or `bf16`."""
+    """Return the times of an arm, `recipe` or `bf16`."""
     arms = record.benchmark.arms if record.benchmark else []
     return next((arm for arm in arms if arm.arm == name), None)
 
@@ -187,7 +180,7 @@ def arm_of(record: Record, name: str) -> ArmBenchmark | None:
 def clock_reasons(record: Record) -> list[str]:
     """Return NVML's reasons for reduced clocks while a point was timed."""
     during = (sample for sample in record.telemetry if sample.when == "during")
-    # Between two launches a GPU is idle for a moment: that held nothing back.
+    # A GPU is briefly idle between two launches, which limits nothing.
     return sorted({name for sample in during for name in sample.throttle_reasons} - {"gpu_idle"})
 
 
@@ -209,13 +202,10 @@ def _of_record(record: Record) -> dict[str, Any]:
         "duration_s": record.duration_s,
     }
     values |= {name: getattr(environment, name) for name in _ENVIRONMENT}
-    values |= {
-        f"attention_backend_{arm}": record.capability.attention_backend.get(arm) for arm in _ARMS
-    }
-    values |= {
-        f"{name}_during": median([getattr(sample, name) for sample in during])
-        for name in _TELEMETRY
-    }
+    for arm in _ARMS:
+        values[f"attention_backend_{arm}"] = record.capability.attention_backend.get(arm)
+    for name in _TELEMETRY:
+        values[f"{name}_during"] = median([getattr(sample, name) for sample in during])
     return values | _of_validation(record.validation) | _of_benchmark(record)
 
 
@@ -246,11 +236,8 @@ def _of_benchmark(record: Record) -> dict[str, Any]:
     if benchmark is None:
         return {}
     values: dict[str, Any] = {}
-    for direction, speedup in (
-        ("fprop", benchmark.fprop_speedup),
-        ("bprop", benchmark.bprop_speedup),
-    ):
-        values |= _of_speedup(direction, speedup)
+    values |= _of_speedup("fprop", benchmark.fprop_speedup)
+    values |= _of_speedup("bprop", benchmark.bprop_speedup)
     throttled = 0
     for name in _ARMS:
         arm = arm_of(record, name)
@@ -259,21 +246,17 @@ def _of_benchmark(record: Record) -> dict[str, Any]:
         values[f"{name}_peak_memory_gib"] = arm.peak_memory_gib
         for direction, timing in (("fprop", arm.fprop), ("bprop", arm.bprop)):
             throttled += sum(timing.throttled)
-            values |= _of_timing(f"{name}_{direction}", timing)
+            values |= {f"{name}_{direction}_{key}": getattr(timing, key) for key in _TIMING}
     values["throttled_samples"] = throttled
     values["benchmark_notes"] = join_sentences(*benchmark.notes) or None
     return values
-
-
-def _of_timing(prefix: str, timing: Timing) -> dict[str, Any]:
-    return {f"{prefix}_{name}": getattr(timing, name) for name in _TIMING}
 
 
 def _of_speedup(direction: str, speedup: Speedup | None) -> dict[str, Any]:
     if speedup is None:
         return {}
     prefix = f"{direction}_speedup"
-    if speedup.claim == "emulated":  # a ratio in a table would be taken for a claim
+    if speedup.claim == "emulated":  # a ratio in a table would look like a claim
         return {f"{prefix}_claim": speedup.claim}
     return {
         prefix: speedup.ratio,
@@ -284,7 +267,7 @@ def _of_speedup(direction: str, speedup: Speedup | None) -> dict[str, Any]:
 
 
 def median(values: list[float | None]) -> float | None:
-    """The median of the numbers among these, None where there is none."""
+    """Return the median of the finite numbers; None if there is none."""
     numbers = sorted(value for value in values if value is not None and math.isfinite(value))
     if not numbers:
         return None
@@ -292,8 +275,8 @@ def median(values: list[float | None]) -> float | None:
     return numbers[middle] if len(numbers) % 2 else (numbers[middle - 1] + numbers[middle]) / 2
 
 
-def _fitting(value: Any, kind: type) -> Value:  # noqa: ANN401 - a hostile plan may hold anything
-    """The value as its column's type; None where it does not fit."""
+def _convert(value: Any, kind: type) -> Value:  # noqa: ANN401 - a damaged plan may hold anything
+    """Return a value as its column's type; None if it has another one."""
     if value is None:
         return None
     if kind is str:

@@ -1,4 +1,4 @@
-"""Published figures as a collection, marked as published, to compare measurements with."""
+"""Published figures as a collection, marked as published, for comparison with measurements."""
 
 from __future__ import annotations
 

@@ -23,10 +23,10 @@ from jobs.validation import first_problem
 _SUFFIX = ".jsonl"
 
 
-def is_records_file(word: str) -> bool:
-    """True if a word of a command names a file of records."""
-    path = Path(word).expanduser()
-    return "/" in word and path.suffix == _SUFFIX and not path.is_dir()
+def is_records_file(argument: str) -> bool:
+    """Return True if an argument of a command is the path of a file of records."""
+    path = Path(argument).expanduser()
+    return "/" in argument and path.suffix == _SUFFIX and not path.is_dir()
 
 
 def load_records(path: Path) -> Collection:
@@ -69,8 +69,8 @@ def gather_records(path: Path, results_dir: Path) -> Collection:
 def _written(collection: Collection, folder: Path) -> Iterator[PointResult]:
     for number, point in enumerate(collection.points, start=1):
         assert point.record is not None
-        words = re.sub(r"[^A-Za-z0-9]+", "-", point.point_id)[:60].strip("-")
-        name = f"records/{number:03d}-{words}.json"
+        slug = re.sub(r"[^A-Za-z0-9]+", "-", point.point_id)[:60].strip("-")
+        name = f"records/{number:03d}-{slug}.json"
         write_if_changed(folder / name, to_json(point.record))
         yield dataclasses.replace(point, record_file=name)
 

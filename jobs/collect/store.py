@@ -111,7 +111,7 @@ def write_if_changed(path: Path, text: str) -> None:
 
 
 def holds(path: Path, text: str) -> bool:
-    """True if the file exists with this content."""
+    """Return True if the file exists with this content."""
     try:
         return read_bounded(path, MAX_TABLE_BYTES) == text.encode()
     except OSError:

@@ -18,12 +18,7 @@ _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\n")
 
 
 def write_parquet(rows: Rows, path: Path) -> None:
-    """Write typed columns; a column without a value keeps its type.
-
-    Args:
-        rows: What `table.row` made.
-        path: The file.
-    """
+    """Write typed columns; a column without a value keeps its type."""
     import pyarrow
     import pyarrow.parquet
 
@@ -40,16 +35,10 @@ def write_parquet(rows: Rows, path: Path) -> None:
 
 
 def csv_text(rows: Rows) -> str:
-    """The table as CSV with a header.
+    """Return the table as CSV with a header; None is an empty field.
 
-    Text that a spreadsheet would run as a formula gets a leading apostrophe, and what a terminal
-    would obey is shown as its code; numbers stay numbers.
-
-    Args:
-        rows: What `table.row` made.
-
-    Returns:
-        The file's text; None is an empty field.
+    Text that a spreadsheet would run as a formula gets a leading apostrophe; control characters
+    are replaced by their codes.
     """
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
@@ -60,7 +49,7 @@ def csv_text(rows: Rows) -> str:
 
 
 def json_text(rows: Rows) -> str:
-    """The table as a JSON list of objects, one row a line."""
+    """Return the table as a JSON list of objects, one row a line."""
     lines = (json.dumps({name: _encodable(row[name]) for name in COLUMNS}) for row in rows)
     return "[\n" + ",\n".join(lines) + "\n]\n"
 
@@ -73,5 +62,5 @@ def _harmless(value: Value) -> Value:
 
 
 def _encodable(value: Value) -> Value:
-    """Text without lone surrogates, which JSON can carry and UTF-8 cannot."""
+    """Return text without lone surrogates, which UTF-8 cannot encode."""
     return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value

@@ -1,4 +1,4 @@
-"""Ctrl-C and its like, held back while something must not be left half done."""
+"""Ctrl-C and other ending signals, deferred while a step must be completed."""
 
 from __future__ import annotations
 
@@ -9,15 +9,14 @@ from collections.abc import Iterator
 from types import FrameType
 
 NOTHING_STARTED = "nothing was submitted, and no files remain."
-_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @contextlib.contextmanager
 def interrupts_held() -> Iterator[list[int]]:
-    """Record the signals that would end this process, and yield the list of those received.
+    """Defer the signals that would end this process, and yield the list of those received.
 
-    Raises:
-        KeyboardInterrupt: At the end, if there was one, whatever else was raised.
+    Any of them raises KeyboardInterrupt at the end, in place of another exception.
     """
     received: list[int] = []
     if threading.current_thread() is not threading.main_thread():
@@ -29,7 +28,7 @@ def interrupts_held() -> Iterator[list[int]]:
 
     previous = {}
     try:
-        for number in _ENDING:
+        for number in _SIGNALS:
             if signal.getsignal(number) not in (signal.SIG_IGN, None):  # keep nohup's choice
                 previous[number] = signal.signal(number, hold)
         yield received

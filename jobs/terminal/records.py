@@ -75,7 +75,7 @@ def environment_line(record: Record) -> str:
 
 
 def speedup_cells(record: Record | None) -> tuple[str, str]:
-    """Return the speedups forward and backward, or the reason why none is format_speedup."""
+    """Return the fprop and bprop speedups for a table, or `emulated`; empty without times."""
     if record is None:
         return "", ""
     if is_emulated(record):

@@ -1,4 +1,4 @@
-"""The line that a terminal shows while a point runs here: its time, and its last progress line."""
+"""The line on a terminal while a point runs here: elapsed time and last progress line."""
 
 from __future__ import annotations
 
@@ -23,11 +23,10 @@ _PAUSE_S = 0.2
 
 @contextlib.contextmanager
 def running_line(out: Console, root: Path) -> Iterator[Callable[[], None]]:
-    """Yield a function that rewrites the line in place, to be called a few times a second.
+    """Yield a function that redraws the line, to be called a few times a second.
 
-    Nothing is shown before the first call, and nothing if `out` is not a terminal. `root` is the
-    sweep's folder, whose newest log is quoted. There is no thread, because points are started by
-    forks, and a thread could hold a lock at that moment.
+    Nothing is drawn unless `out` is a terminal. `root` is the sweep's folder, whose newest log is
+    quoted. There is no thread: points are forked, and a thread could hold a lock at that moment.
     """
     line: Progress | None = None
     last, log = 0.0, Path()

@@ -25,7 +25,7 @@ STATE_STYLES = {
     "REQUEUED": "cyan",
 }
 _GAP = "  "
-_LONGEST_WORD = 24  # longer words, such as paths, are folded
+_LONGEST_WORD = 24  # longer words, such as paths, may be broken
 _MIN_CUT_WIDTH = 16
 _INDENT = "  "
 
@@ -96,7 +96,7 @@ class Table:
             one_line: True to cut cells and lines instead of wrapping them.
             heading: Number of columns that form the first line of a row shown as lines.
         """
-        self.columns = [Column(one) if isinstance(one, str) else one for one in columns]
+        self.columns = [Column(c) if isinstance(c, str) else c for c in columns]
         self.title = plain_text(title)
         self.one_line = one_line
         self._heading = heading
@@ -165,7 +165,7 @@ class _Layout:
         while candidates and self.widths(width) is None:
             column = candidates.pop(0)
             omitted.append(column.header)
-            self._columns = [one for one in self._columns if one[0] is not column]
+            self._columns = [pair for pair in self._columns if pair[0] is not column]
         return notes + ([f"Columns omitted to fit: {', '.join(omitted)}"] if omitted else [])
 
     def widths(self, width: int | None, *, cut: bool = False) -> list[int] | None:
@@ -180,7 +180,7 @@ class _Layout:
         spare = width - sum(least) - len(_GAP) * (len(least) - 1)
         if spare < 0:
             return least if cut else None
-        # The smallest wish first: a short column is whole before a long one gets the rest.
+        # A column that needs little gets it before a long one gets the rest.
         order = sorted(range(len(least)), key=lambda place: widest[place] - least[place])
         for done, place in enumerate(order):
             more = min(widest[place] - least[place], spare // (len(order) - done))

@@ -1,10 +1,10 @@
-"""The verb `collect`: gathers logs, records, tables and a report of any ids."""
+"""The verb `collect`: gather logs, records, tables and a report of any ids."""
 
 from __future__ import annotations
 
 from conf.verbs import Collect
 from jobs.collect.gather import collect as gather
-from jobs.collect.output import show
+from jobs.collect.output import print_collection
 from jobs.errors import WrongIds
 from jobs.files import private_files
 from jobs.schedulers.registry import installed_schedulers
@@ -33,5 +33,5 @@ def collect(config: Collect, call: Call) -> int:
     out = Console()
     if "latest" in call.ids:
         out.print_line(f"latest is {latest(runs_dir(config)).sweep_id}")
-    show(collection, out)
+    print_collection(collection, out)
     return collection.exit_code(allow_unsupported=config.allow_unsupported)

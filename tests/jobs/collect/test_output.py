@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs.collect.output import reason_lines, show
+from jobs.collect.output import print_collection, reason_lines
 from jobs.perf import EMULATED_NOTE
 from jobs.record import Cause, Outcome, State
 from jobs.status.collection import Collection
@@ -37,7 +37,7 @@ def collected(gpu: str, jobs: int = 1, reason: str = "") -> Collection:
 
 def shown(collection: Collection, width: int) -> list[str]:
     out = Console(file=io.StringIO(), width=width)
-    show(collection, out)
+    print_collection(collection, out)
     return printed(out).splitlines()
 
 

@@ -77,7 +77,7 @@ def test_a_collection_has_whole_words(width: int) -> None:
         )
     ]
     out = terminal(width)
-    output.show(Collection("s-1", points, Path("/r/s-1")), out)
+    output.print_collection(Collection("s-1", points, Path("/r/s-1")), out)
     text = printed(out)
     assert text.count("UNSUPPORTED") == 7  # six points, and the totals
     assert text.count("fp8_current") == 4

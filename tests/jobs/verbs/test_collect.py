@@ -49,7 +49,7 @@ def test_files_and_problems_are_listed(launcher: Launcher) -> None:
     assert "damaged: 14/p-0001/attempt-1/record.json: " in result.out
     assert f"Collected: {launcher.results_dir / sweep.ledger.sweep_id}" in result.out
     assert "3 planned" in result.out
-    assert "It holds: points.csv, points.parquet, points.json, junit.xml, review.md" in result.out
+    assert "Files: points.csv, points.parquet, points.json, junit.xml, review.md" in result.out
     assert f"latest is {sweep.ledger.sweep_id}" in result.out
 
 
