@@ -11,7 +11,7 @@ from jobs.sweeps.ledger import Ledger
 from jobs.terminal.console import Console
 from jobs.text import pluralize
 from jobs.verbs.command_line import Call
-from jobs.verbs.status import look, named, selected
+from jobs.verbs.scope import Scope
 
 
 def cancel(config: Cancel, call: Call) -> int:
@@ -21,15 +21,15 @@ def cancel(config: Cancel, call: Call) -> int:
     """
     if not call.ids:
         raise WrongIds("cancel", "at least one id", example="cancel latest")
-    selections = selected(config, call)
-    points = look(selections).points
+    scope = Scope.of_call(config, call)
+    points = scope.survey().points
     job_ids = [point.job_id for point in points if point.under_way and point.job_id]
     # A job that has started is known by its files, even if its id was never written down.
-    sweeps = [Ledger(one.folder) for one in selections if one.target is None]
+    sweeps = [Ledger(part.folder) for part in scope.selections if part.target is None]
     for scheduler in installed_schedulers():
         job_ids += scheduler.unrecorded_jobs(sweeps)
     jobs = {
-        scheduler: [one for one in dict.fromkeys(job_ids) if scheduler.owns(one)]
+        scheduler: [job_id for job_id in dict.fromkeys(job_ids) if scheduler.owns(job_id)]
         for scheduler in all_schedulers()
     }
     for scheduler, owned in jobs.items():
@@ -46,9 +46,9 @@ def cancel(config: Cancel, call: Call) -> int:
     for scheduler, owned in jobs.items():
         if owned:
             scheduler.cancel(owned)
-    look(selections)  # keeps the states beside the sweep: without accounting SLURM forgets them
+    scope.survey()  # keeps the states beside the sweep: without accounting SLURM forgets them
     out.print_line(f"Cancelled {pluralize(total, 'job')}; existing records are kept.")
-    out.print_line(f"Next: python launch.py status {named(selections, call)}")
+    out.print_line(f"Next: python launch.py status {scope.ids}")
     return 0
 
 

@@ -18,7 +18,6 @@ from jobs.sweeps.folders import runs_dir
 from jobs.sweeps.new_sweep import software
 from jobs.sweeps.plan import make_plan
 from jobs.sweeps.request import PointRequest
-from jobs.sweeps.selection import Selection
 from jobs.sweeps.source import source_of
 from jobs.terminal.console import Console
 from jobs.terminal.interrupts import nothing_started_notice
@@ -27,7 +26,7 @@ from jobs.terminal.table import Table
 from jobs.text import shell_quote
 from jobs.verbs.command_line import Call
 from jobs.verbs.follow import follow
-from jobs.verbs.status import show_next
+from jobs.verbs.scope import Scope
 from jobs.verbs.submit import hidden_progress, show_submission, submit_new
 
 
@@ -63,12 +62,12 @@ def doctor(requests: Sequence[PointRequest], call: Call) -> int:
         out.print_line(f"Records: {shell_quote(ledger.root)}")
         return 1 if State(record.outcome) is State.ERROR else 0
     show_submission(ledger, result, call, waits=True)
-    ids = ledger.sweep_id + call.places
-    survey = follow([Selection(ledger.root)], ids, out)
+    scope = Scope.of_sweep(ledger, call)
+    survey = follow(scope, out)
     point = survey.points[0]
     if point.record is not None:
         _show_probe(point.record)
-    show_next(survey, ids, out)
+    scope.show_next(survey, out)
     return 1 if point.state is State.ERROR else 0
 
 

@@ -9,11 +9,11 @@ from rich.text import Text
 
 from jobs.status.point_history import PointHistory
 from jobs.status.survey import Survey
-from jobs.sweeps.selection import Selection
 from jobs.terminal.console import Console
 from jobs.terminal.table import Cell
 from jobs.text import first_line, pluralize
-from jobs.verbs.status import as_table, look, show_cancel, width_of
+from jobs.verbs.scope import Scope
+from jobs.verbs.status import as_table, width_of
 
 FIRST_PAUSE_S = 1.0
 LONGEST_PAUSE_S = 15.0
@@ -24,16 +24,10 @@ _End = tuple[str, str | None, int]
 """Point, job and number of attempts: what distinguishes one end of a point from another."""
 
 
-def follow(
-    selections: Sequence[Selection], ids: str, out: Console, retry: Retry | None = None
-) -> Survey:
+def follow(scope: Scope, out: Console, retry: Retry | None = None) -> Survey:
     """Wait until no point is under way, and return the last survey.
 
-    Args:
-        selections: The points.
-        ids: The same as `cancel` takes it.
-        out: Console for progress: a bar on a terminal, and a line for each point.
-        retry: Called with all ended points each time that one has ended.
+    `retry` is called with all ended points each time that one has ended.
     """
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
@@ -45,7 +39,7 @@ def follow(
         with Progress(*columns, console=out, disable=not out.is_terminal) as progress:
             bar = progress.add_task("points", total=None)
             while True:
-                survey = look(selections)
+                survey = scope.survey()
                 ended = [point for point in survey.points if point.finished]
                 fresh = [point for point in ended if shown.get(point.point_id) != _end(point)]
                 for line in _advice(survey.points, explained):
@@ -60,7 +54,7 @@ def follow(
                 pause = FIRST_PAUSE_S if fresh else min(LONGEST_PAUSE_S, pause * 1.3)
                 time.sleep(pause)
     except KeyboardInterrupt:
-        show_cancel(ids, out)
+        scope.show_cancel(out)
         raise
     out.print(as_table(survey, width=width_of(out)), soft_wrap=True)
     return survey
@@ -72,11 +66,11 @@ def _advice(points: Sequence[PointHistory], explained: set[str]) -> list[Text]:
     for point in points:
         if not point.finished and point.task_state is not None and point.task_state.advice():
             waiting.setdefault(point.reason, []).append(point)
-    fresh = {reason: those for reason, those in waiting.items() if reason not in explained}
+    fresh = {reason: group for reason, group in waiting.items() if reason not in explained}
     explained.update(fresh)
     return [
-        Text(f"Waiting: {pluralize(len(those), 'point')}, {those[0].state}: {reason}")
-        for reason, those in fresh.items()
+        Text(f"Waiting: {pluralize(len(group), 'point')}, {group[0].state}: {reason}")
+        for reason, group in fresh.items()
     ]
 
 

@@ -14,7 +14,7 @@ from jobs.status.survey import survey
 from jobs.terminal.console import Console
 from jobs.text import plain_text, pluralize, shell_quote
 from jobs.verbs.command_line import Call
-from jobs.verbs.status import look, selected
+from jobs.verbs.scope import Scope
 
 
 def logs(config: Logs, call: Call) -> int:
@@ -23,7 +23,7 @@ def logs(config: Logs, call: Call) -> int:
         raise InvalidValue("lines", "be at least 1", config.lines)
     out = Console()
     offsets: dict[Path, int] = {}
-    for point in survey(selected(config, call), []).points:
+    for point in survey(Scope.of_call(config, call).selections, []).points:
         for path in point.logs:
             if path not in offsets:
                 offsets[path] = path.stat().st_size
@@ -56,7 +56,7 @@ def _follow(offsets: dict[Path, int], config: Logs, call: Call) -> None:
     """Print what is appended to the logs until every point has ended."""
     under_way = True
     while under_way:
-        under_way = look(selected(config, call)).under_way
+        under_way = Scope.of_call(config, call).survey().under_way
         deadline = time.monotonic() + (5.0 if under_way else 0)
         while True:
             for path, offset in offsets.items():

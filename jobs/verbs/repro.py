@@ -13,8 +13,7 @@ from jobs.sweeps.selection import Selection
 from jobs.sweeps.source import source_of
 from jobs.terminal.console import Console
 from jobs.verbs.command_line import Call
-from jobs.verbs.resume import code_name
-from jobs.verbs.status import selected
+from jobs.verbs.scope import Scope
 from jobs.verbs.submit import start
 
 _ONE_POINT = "exactly one point id (p-...)"
@@ -24,14 +23,14 @@ def repro(config: Repro, call: Call) -> int:
     """Run one point again exactly as the ledger has it, as a sweep of its own."""
     if len(call.ids) != 1:
         raise WrongIds("repro", _ONE_POINT, call.ids)
-    point = _only_point(selected(config, call))
+    point = _only_point(Scope.of_call(config, call).selections)
     cluster, launch = point.typed_site()
     source = source_of()
     name = point_id(point.config, cluster, source)
     if name != point.point_id:
         Console().print_line(
             f"Note: {point.point_id} ran from other code; with the present code "
-            f"({code_name(source)}) it is {name}. To run the same code, check out its commit.",
+            f"({source}) it is {name}. To run the same code, check out its commit.",
         )
     run = Run(
         cluster=cluster,
@@ -47,9 +46,9 @@ def repro(config: Repro, call: Call) -> int:
 def _only_point(selections: Sequence[Selection]) -> PlannedPoint:
     points = {
         name: sweep.planned[name]
-        for one in selections
-        for sweep in [read_sweep(one.folder)]
-        for name in one.points_of(sweep)
+        for part in selections
+        for sweep in [read_sweep(part.folder)]
+        for name in part.points_of(sweep)
     }
     if len(points) != 1:
         raise WrongIds("repro", _ONE_POINT, list(points))

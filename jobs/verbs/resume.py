@@ -15,13 +15,12 @@ from jobs.status.survey import Survey
 from jobs.sweeps.ledger import SNAPSHOT, Ledger
 from jobs.sweeps.plan import Plan
 from jobs.sweeps.planned_point import PlannedPoint
-from jobs.sweeps.selection import Selection
-from jobs.sweeps.source import Source, source_of
+from jobs.sweeps.source import source_of
 from jobs.terminal.console import Console
 from jobs.text import pluralize
 from jobs.verbs.command_line import Call
 from jobs.verbs.follow import follow
-from jobs.verbs.status import look, named, selected, show_next
+from jobs.verbs.scope import Scope
 from jobs.verbs.submit import show_results, show_submission, shown_progress, submit_request
 
 _MAX_NAMED = 10
@@ -35,15 +34,15 @@ def resume(config: Resume, call: Call) -> int:
     still ending, whose points may have to be submitted later. With `wait`, and for points that
     run within this command, the exit code follows from the outcomes.
     """
-    selections = selected(config, call)
-    folders = {one.folder.resolve() for one in selections}
+    scope = Scope.of_call(config, call)
+    folders = {part.folder.resolve() for part in scope.selections}
     if len(folders) > 1:
-        raise WrongIds("resume", "one sweep", [one.name for one in folders])
+        raise WrongIds("resume", "one sweep", [folder.name for folder in folders])
     ledger = Ledger(folders.pop())
     out = Console()
     _show_changed_code(ledger, out)
     scheduler = scheduler_named(ledger.info().scheduler)
-    survey, points, result = _submit_rest(scheduler, ledger, selections, call)
+    survey, points, result = _submit_rest(scheduler, ledger, scope, call)
     damaged = _UNFINISHED if survey.damage and not scheduler.detached else 0
     if result is None:
         out.print_line(f"Nothing to submit of {ledger.sweep_id}: {_summary(survey.points)}.")
@@ -56,14 +55,13 @@ def resume(config: Resume, call: Call) -> int:
         ending = _UNFINISHED if _ending_jobs(survey) else 0
         return ending if result is None or result.complete else 1
     if scheduler.detached:
-        ids = named(selections, call)
-        survey = follow(selections, ids, out)
-        show_next(survey, ids, out)
+        survey = follow(scope, out)
+        scope.show_next(survey, out)
     return survey.exit_code(allow_unsupported=config.allow_unsupported)
 
 
 def _submit_rest(
-    scheduler: Scheduler, ledger: Ledger, selections: Sequence[Selection], call: Call
+    scheduler: Scheduler, ledger: Ledger, scope: Scope, call: Call
 ) -> tuple[Survey, tuple[PlannedPoint, ...], SubmissionResult | None]:
     """Return the state before, the points to run, and what became of them (None: there are none).
 
@@ -80,7 +78,7 @@ def _submit_rest(
         remove_partial_files(ledger.root)
         for job_id in scheduler.recover(ledger):
             out.print_line(f"Recovered: job {job_id} had been submitted")
-        survey = look(selections)
+        survey = scope.survey()
         if survey.answer.unreachable is not None:
             raise SchedulerUnavailable(
                 "find out which points have a job", survey.answer.unreachable
@@ -149,13 +147,7 @@ def _show_changed_code(ledger: Ledger, out: Console) -> None:
     then, now = ledger.info().source, source_of()
     if then != now and not (ledger.root / SNAPSHOT).is_dir():
         out.print_line(
-            f"Note: the code has changed since the sweep was planned ({code_name(then)}); its "
-            f"points run from the present code ({code_name(now)}). "
+            f"Note: the code has changed since the sweep was planned ({then}); its "
+            f"points run from the present code ({now}). "
             "launch.snapshot=true keeps the code",
         )
-
-
-def code_name(source: Source) -> str:
-    """Return the commit and, of a changed tree, the hash of the changes."""
-    commit = (source.commit or "no commit")[:12]
-    return f"{commit} with changes {source.dirty_hash}" if source.dirty else commit

@@ -14,66 +14,56 @@ from jobs.status.point_history import PointHistory
 from jobs.sweeps.ledger import Ledger
 from jobs.terminal.console import Console
 from jobs.text import pluralize
-from jobs.verbs.follow import Retry
 
 _CAUSES = frozenset(cause.value for cause in INFRASTRUCTURE_CAUSES)
 
 
-def retrying(ledger: Ledger, retries: int, ids: str, out: Console) -> Retry | None:
-    """Return what `follow` calls when points have ended; None if nothing is ever retried.
+class Retries:
+    """Retries of a sweep's points: what `follow` calls when points have ended."""
 
-    Args:
-        ledger: The sweep.
-        retries: How many times a point may be submitted again.
-        ids: The sweep as `resume` takes it.
-        out: Console for messages.
-    """
-    if retries < 1:
-        return None
-    given_up: set[str] = set()
+    def __init__(self, ledger: Ledger, most: int, ids: str, out: Console) -> None:
+        """`most` is the number of retries of each point, `ids` the sweep as `resume` takes it."""
+        self._ledger, self._most, self._ids, self._out = ledger, most, ids, out
+        self._refused: set[str] = set()
 
-    def retry(ended: Sequence[PointHistory]) -> bool:
-        tries = Counter(
-            point_id for job in ledger.jobs() for slot in job.tasks.values() for point_id in slot
-        )
-        points = [
+    def __call__(self, ended: Sequence[PointHistory]) -> bool:
+        """Submit the ended points again that should be retried; True if there were any."""
+        candidates = [
             point
             for point in ended
-            if point.cause in _CAUSES
-            and tries[point.point_id] <= retries
-            and point.point_id not in given_up
+            if self._most and point.cause in _CAUSES and point.point_id not in self._refused
         ]
+        submissions = self._submissions() if candidates else {}
+        points = [point for point in candidates if submissions[point.point_id] <= self._most]
         if not points:
             return False
         try:
-            _submit_again(ledger, points, out)
+            self._submit(points)
         except JobError as error:
             # The other points are still waited for; these keep their outcomes.
-            given_up.update(point.point_id for point in points)
-            out.print_line(f"Not submitted again: {pluralize(len(points), 'point')}: {error}")
-            out.print_line(f"Next: python launch.py resume {ids}")
+            self._refused.update(point.point_id for point in points)
+            count = pluralize(len(points), "point")
+            self._out.print_line(f"Not submitted again: {count}: {error}")
+            self._out.print_line(f"Next: python launch.py resume {self._ids}")
             return False
         return True
 
-    return retry
+    def _submissions(self) -> Counter[str]:
+        """Return how often each point was submitted."""
+        jobs = self._ledger.jobs()
+        return Counter(name for job in jobs for slot in job.tasks.values() for name in slot)
 
-
-def _submit_again(ledger: Ledger, points: Sequence[PointHistory], out: Console) -> None:
-    """Submit points again, avoiding the nodes that failed them; their attempts are kept."""
-    # As the scheduler names them: the host name of a node may differ.
-    nodes = list(
-        dict.fromkeys(
-            point.task_state.node
-            for point in points
-            if point.task_state and point.task_state.node and point.cause != Cause.preempted.value
-        )
-    )
-    request = scheduler_named(ledger.info().scheduler).prepare(
-        [point.planned for point in points], nodes
-    )
-    without = f", without {', '.join(nodes)}" if nodes else ""
-    out.print_line(f"Retrying {pluralize(len(points), 'point')} that the cluster ended{without}")
-    with submitting(ledger) as lock:
-        for text in (*request.notes, *request.warnings):
-            out.print_line(f"Note: {text}")
-        request.submit(ledger, lock, Progress())
+    def _submit(self, points: Sequence[PointHistory]) -> None:
+        """Submit points again, avoiding the nodes that failed them; their attempts are kept."""
+        # As the scheduler names them: the host name of a node may differ.
+        tasks = [point.task_state for point in points if point.cause != Cause.preempted.value]
+        nodes = list(dict.fromkeys(task.node for task in tasks if task and task.node))
+        scheduler = scheduler_named(self._ledger.info().scheduler)
+        request = scheduler.prepare([point.planned for point in points], nodes)
+        without = f", without {', '.join(nodes)}" if nodes else ""
+        count = pluralize(len(points), "point")
+        self._out.print_line(f"Retrying {count} that the cluster ended{without}")
+        with submitting(self._ledger) as lock:
+            for text in (*request.notes, *request.warnings):
+                self._out.print_line(f"Note: {text}")
+            request.submit(self._ledger, lock, Progress())

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import shlex
 import time
 from collections.abc import Sequence
 
 from rich.text import Text
 
-from conf.verbs import Places, Status
+from conf.verbs import Status
 from jobs.errors import InvalidValue
 from jobs.record import State
-from jobs.schedulers.registry import installed_schedulers
 from jobs.status.point_history import PointHistory
-from jobs.status.survey import Survey, survey
-from jobs.sweeps.folders import runs_dir
-from jobs.sweeps.selection import Selection, select
+from jobs.status.survey import Survey
 from jobs.terminal.console import Console
 from jobs.terminal.table import Cell, Column, Table
 from jobs.text import first_line, pluralize
 from jobs.verbs.command_line import Call
+from jobs.verbs.scope import Scope
 
 _DAY_S = 24 * 3600
 _ATTENTION = (
@@ -31,73 +28,42 @@ _ATTENTION = (
 """States by how much attention they need, most first."""
 
 
-def selected(config: Places, call: Call) -> list[Selection]:
-    """Return the selections of a command's ids, by default the newest sweep."""
-    return select(list(call.ids) or ["latest"], runs_dir(config))
-
-
-def look(selections: Sequence[Selection]) -> Survey:
-    """Survey sweeps and jobs, with the schedulers that are installed here."""
-    return survey(selections, installed_schedulers())
-
-
-def named(selections: Sequence[Selection], call: Call) -> str:
-    """Return the selections as the next command takes them: ids and folders."""
-    ids = call.ids
-    if not ids or "latest" in ids:
-        ids = tuple(map(str, selections))
-    return shlex.join(ids) + call.places
-
-
 def status(config: Status, call: Call) -> int:
     """Print the state of every point; with `watch`, until all have ended. Returns 0."""
     out = Console()
-    selections = selected(config, call)
-    ids = named(selections, call)
+    scope = Scope.of_call(config, call)
     if config.watch:
         if not 1 <= config.interval_s <= _DAY_S:
             constraint = f"be from 1 to {_DAY_S} (a day)"
             raise InvalidValue("interval_s", constraint, f"{config.interval_s:g}")
-        _watch(selections, config.interval_s, ids, out)
+        _watch(scope, config.interval_s, out)
         return 0
-    overview = look(selections)
+    overview = scope.survey()
     out.print(as_table(overview, width=width_of(out)), soft_wrap=True)
-    show_next(overview, ids, out)
+    scope.show_next(overview, out)
     return 0
 
 
-def _watch(selections: Sequence[Selection], interval_s: float, ids: str, out: Console) -> None:
+def _watch(scope: Scope, interval_s: float, out: Console) -> None:
     from rich.live import Live
 
     try:
-        overview = look(selections)
+        overview = scope.survey()
         height, width = out.size.height, width_of(out)
         with Live(as_table(overview, height, width), console=out, auto_refresh=False) as live:
             while overview.under_way:
                 time.sleep(interval_s)
-                overview = look(selections)
+                overview = scope.survey()
                 live.update(as_table(overview, height, width), refresh=True)
             live.update(as_table(overview, width=width))
     except KeyboardInterrupt:
-        show_cancel(ids, out)
+        scope.show_cancel(out)
         raise
 
 
 def width_of(out: Console) -> int | None:
     """Return the width of a line; None in a pipe, which gets lines of any length."""
     return out.width if out.is_terminal else None
-
-
-def show_next(overview: Survey, ids: str, out: Console) -> None:
-    """Print the next command: collect, unless no point has ended yet."""
-    collectable = any(point.finished for point in overview.points) or not overview.under_way
-    step = f"collect {ids}" if collectable else f"status {ids} watch=true"
-    out.print_line(f"Next: python launch.py {step}")
-
-
-def show_cancel(ids: str, out: Console) -> None:
-    """Print that the jobs keep running, and how to cancel them."""
-    out.print_line(f"\nThe jobs keep running. To cancel them: python launch.py cancel {ids}")
 
 
 def as_table(overview: Survey, height: int | None = None, width: int | None = None) -> Text:

@@ -26,7 +26,6 @@ from jobs.sweeps.new_sweep import new_ledger, write_ledger
 from jobs.sweeps.plan import Plan, make_plan
 from jobs.sweeps.planned_point import PlannedPoint
 from jobs.sweeps.request import PointRequest
-from jobs.sweeps.selection import Selection
 from jobs.terminal.console import Console
 from jobs.terminal.interrupts import nothing_started_notice
 from jobs.terminal.records import print_outcome, print_record, speedup_cells
@@ -36,8 +35,8 @@ from jobs.text import first_line, pluralize, shell_quote
 from jobs.verbs.added_axes import added_axes
 from jobs.verbs.command_line import Call
 from jobs.verbs.follow import follow
-from jobs.verbs.retry import retrying
-from jobs.verbs.status import show_next
+from jobs.verbs.retry import Retries
+from jobs.verbs.scope import Scope
 
 Watch = Callable[[Ledger, Sequence[PlannedPoint]], AbstractContextManager[Progress]]
 """Returns the callbacks for points that run within this command."""
@@ -68,10 +67,10 @@ def start(plan: Plan, call: Call) -> int:
     show_submission(ledger, result, call, waits=config.wait or not result.replies)
     if not config.wait and result.replies:
         return 0 if result.complete else 1
-    ids = ledger.sweep_id + call.places
-    retry = retrying(ledger, config.launch.retries, ids, out)
-    survey = follow([Selection(ledger.root)], ids, out, retry)
-    show_next(survey, ids, out)
+    scope = Scope.of_sweep(ledger, call)
+    retry = Retries(ledger, config.launch.retries, scope.ids, out)
+    survey = follow(scope, out, retry)
+    scope.show_next(survey, out)
     return survey.exit_code(allow_unsupported=config.allow_unsupported)
 
 
@@ -173,7 +172,7 @@ def show_results(result: SubmissionResult, ledger: Ledger, plan: Plan, call: Cal
     out.print_line(f"Records: {shell_quote(ledger.root)}")
     out.print_line(f"Next: python launch.py collect {ledger.sweep_id}{call.places}")
     cluster_named = any(word.startswith("cluster=") for word in call.overrides)
-    clusters = [one.name for one in installed_schedulers() if one.detached]
+    clusters = [backend.name for backend in installed_schedulers() if backend.detached]
     if clusters and not cluster_named and call.verb in ("run", "sweep"):
         out.print_line(f"On the cluster: {call.command} cluster={clusters[0]}")
     states = [State(record.outcome) for _, record in result.records]

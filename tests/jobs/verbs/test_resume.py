@@ -11,7 +11,7 @@ from jobs.schedulers.slurm.limits import ClusterLimits
 from jobs.schedulers.slurm.query import JobStates
 from jobs.schedulers.slurm.scheduler import SlurmScheduler
 from jobs.schedulers.slurm.task import SlurmTask
-from jobs.verbs import status as verb_status
+from jobs.verbs import scope
 from tests.builders.ledger import FakeSweep
 from tests.fake_node import install
 from tests.launcher import Launcher
@@ -119,7 +119,7 @@ def test_a_job_that_still_ends_is_named_and_never_ends_with_0(
     limits = ClusterLimits("site", "24.11", 1001, 10_000)
     monkeypatch.setattr("jobs.schedulers.slurm.scheduler.query_limits", lambda: limits)
     slurm = SlurmScheduler(lambda ids: JobStates(tasks))
-    monkeypatch.setattr(verb_status, "installed_schedulers", lambda: [slurm])
+    monkeypatch.setattr(scope, "installed_schedulers", lambda: [slurm])
     result = launcher("resume", sweep.ledger.sweep_id)
     assert (result.code, result.err) == (code, ""), result
     *before, last = result.out.splitlines()
@@ -135,7 +135,7 @@ def test_nothing_is_submitted_while_the_queue_does_not_answer(
     limits = ClusterLimits("site", "24.11", 1001, 10_000)
     monkeypatch.setattr("jobs.schedulers.slurm.scheduler.query_limits", lambda: limits)
     slurm = SlurmScheduler(lambda ids: JobStates({}, queue_error="a text that nobody compares"))
-    monkeypatch.setattr(verb_status, "installed_schedulers", lambda: [slurm])
+    monkeypatch.setattr(scope, "installed_schedulers", lambda: [slurm])
     result = launcher("resume", sweep.ledger.sweep_id)
     assert result.code == 2
     assert isinstance(result.error, SchedulerUnavailable)

@@ -11,7 +11,8 @@ from jobs.schedulers.lock import submitting
 from jobs.status.survey import Survey, survey
 from jobs.sweeps.selection import Selection
 from jobs.terminal.console import Console
-from jobs.verbs.status import _watch, as_table, duration, show_next
+from jobs.verbs.scope import Scope
+from jobs.verbs.status import _watch, as_table, duration
 from tests.builders.ledger import FakeSweep
 from tests.builders.slurm import slurm
 from tests.launcher import Launcher
@@ -65,7 +66,7 @@ def test_durations_have_units() -> None:
 def test_collect_is_suggested_once_a_point_has_ended(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], verb: str
 ) -> None:
-    show_next(overview(tmp_path, *words), "s-1", Console())
+    Scope((), "s-1").show_next(overview(tmp_path, *words), Console())
     assert f"launch.py {verb} s-1" in capsys.readouterr().out
 
 
@@ -86,8 +87,8 @@ def test_a_watch_waits_for_a_process_that_is_still_submitting(
         lock.close()
 
     monkeypatch.setattr("jobs.verbs.status.time.sleep", pause)
-    monkeypatch.setattr("jobs.verbs.status.installed_schedulers", list)
-    _watch(selections, 2.0, ledger.sweep_id, Console())
+    monkeypatch.setattr("jobs.verbs.scope.installed_schedulers", list)
+    _watch(Scope(tuple(selections), ledger.sweep_id), 2.0, Console())
     assert pauses == [2.0]
     assert "2 points: 2 PLANNED" in capsys.readouterr().out
 
