@@ -92,6 +92,30 @@ def test_a_folder_imports_only_from_those_below_it() -> None:
     assert wrong == []
 
 
+def test_nothing_outside_a_scheduler_s_folder_tests_which_scheduler_it_has() -> None:
+    names = {path.name for path in (ROOT / "jobs" / "schedulers").iterdir() if path.is_dir()}
+    names -= {"__pycache__"}
+    wrong = [
+        f"{name}: {ast.unparse(node)}"
+        for name, tree in TREES.items()
+        if not name.startswith(("conf", *(f"jobs.schedulers.{one}" for one in names)))
+        for node in ast.walk(tree)
+        if _names_a_scheduler(node, names)
+    ]
+    assert wrong == []
+
+
+def _names_a_scheduler(node: ast.AST, names: set[str]) -> bool:
+    """True for a comparison with a scheduler's name, and for an import from its folder."""
+    if isinstance(node, ast.ImportFrom):
+        return (node.module or "").startswith(tuple(f"jobs.schedulers.{one}" for one in names))
+    if isinstance(node, ast.Attribute):  # the choices of conf/choices.py
+        return ast.unparse(node) in {f"Scheduler.{one}" for one in names}
+    return isinstance(node, ast.Compare) and any(
+        isinstance(part, ast.Constant) and part.value in names for part in ast.walk(node)
+    )
+
+
 def test_no_module_imports_itself_through_others() -> None:
     arrows = {
         name: {
