@@ -56,3 +56,8 @@ def with_state(collection: Collection, state: str, cause: str | None = None) -> 
         reason="it ended",
     )
     return Collection(collection.name, [ended, *rest])
+
+
+def passed(config: dict[str, Any], point_id: str = "p-1") -> PointResult:
+    """Return a PASSED point of a configuration."""
+    return collected(record(point_id, config))

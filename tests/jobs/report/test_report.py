@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from jobs.collect.gather import collect
-from jobs.collect.points_table import row
-from jobs.record import State
-from jobs.report import text as report_text
+from jobs.record import Record, State
+from jobs.report import text as show
 from jobs.report.entry import Entry
 from jobs.report.gates_table import gate_rows
 from jobs.report.nodes_table import node_table
+from jobs.report.points_table import build_table
 from jobs.report.report import write_report
 from jobs.report.text import NOTHING
 from jobs.status.collection import Collection
@@ -22,6 +22,7 @@ from jobs.status.point_result import PointResult
 from tests.builders.demo_ledger import HOSTILE, demo_sweep
 from tests.builders.ledger import passed_sweep
 from tests.builders.records import point_config, record, untimed, with_notes
+from tests.builders.runs import collected, passed
 
 
 class Page(HTMLParser):
@@ -30,17 +31,17 @@ class Page(HTMLParser):
     def __init__(self, text: str) -> None:
         super().__init__()
         self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.words: list[str] = []
+        self.texts: list[str] = []
         self.feed(text)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append((tag, dict(attrs)))
 
     def handle_data(self, data: str) -> None:
-        self.words.append(data)
+        self.texts.append(data)
 
     def values(self, name: str) -> list[str]:
-        return [held for _, about in self.tags if (held := about.get(name)) is not None]
+        return [value for _, attributes in self.tags if (value := attributes.get(name))]
 
 
 @pytest.fixture(scope="module")
@@ -92,8 +93,8 @@ def test_the_page_needs_nothing_from_anywhere(text: str) -> None:
 def test_text_of_a_log_is_shown_and_not_run(text: str) -> None:
     page = Page(text)
     assert [tag for tag, _ in page.tags].count("script") == 1
-    assert not any(name.startswith("on") for _, about in page.tags for name in about)
-    assert HOSTILE in "".join(page.words)
+    assert not any(name.startswith("on") for _, attributes in page.tags for name in attributes)
+    assert HOSTILE in "".join(page.texts)
     assert "\x1b" not in text
 
 
@@ -104,7 +105,7 @@ def test_every_figure_of_the_summary_adds_up(demo: Collection, text: str) -> Non
 
 
 def test_each_failure_shows_its_evidence_and_log(text: str) -> None:
-    words = "".join(Page(text).words)
+    words = "".join(Page(text).texts)
     assert "DUE TO TIME LIMIT" in words
     assert "RuntimeError: no plan" in words
     assert "compute_capability must be at least 10.0 for MXFP8, got 9.0" in words
@@ -138,7 +139,7 @@ def test_hostile_names_and_numbers_break_nothing(tmp_path: Path) -> None:
     )
     page = Page(text)
     assert [tag for tag, _ in page.tags].count("script") == 1
-    assert not any(name.startswith("on") for _, about in page.tags for name in about)
+    assert not any(name.startswith("on") for _, attributes in page.tags for name in attributes)
 
 
 @pytest.mark.parametrize("value", ["NaN", "Infinity", "-Infinity", 0.0, -1.0, 1e308])
@@ -153,30 +154,21 @@ def test_times_that_are_no_times_are_left_out_of_the_plots(tmp_path: Path, value
             plain["benchmark"]["fprop_speedup"] |= {"ratio": value, "low": value, "high": value}
             plain["benchmark"]["stages"][0]["share_of_roofline"] = value
             plain["validation"]["tensors"][0]["rel_l2"] = value
-        left = record(f"p-{number}", config).model_validate(plain)
-        points.append(PointResult(f"p-{number}", "s", config, State.PASSED, record=left))
+        points.append(collected(Record.model_validate(plain)))
     assert "Speedup over BF16" in written(tmp_path / "c", *points)
 
 
 def test_emulated_times_are_never_drawn_as_speed(tmp_path: Path) -> None:
-    points = []
-    for length in (128, 256):
-        config = point_config(gpu="cpu", shape="tiny", shape__seq_len=length)
-        left = record(f"p-{length}", config)
-        points.append(PointResult(f"p-{length}", "s", config, State.PASSED, record=left))
-    text = written(tmp_path / "c", *points)
+    configs = (point_config("mxfp8", "cpu", "tiny", shape__seq_len=n) for n in (128, 256))
+    text = written(tmp_path / "c", *(passed(config) for config in configs))
     assert "All 2 points were emulated: checks this code, not hardware." in text
     assert "Speedup over BF16" not in text
     assert "no claim" in text
 
 
 def test_a_point_that_was_not_timed_says_that_it_was_emulated(tmp_path: Path) -> None:
-    points = []
-    for gpu in ("cpu", "gb300"):
-        config = point_config(gpu=gpu)
-        left = untimed(record(gpu, config))
-        points.append(PointResult(gpu, "s", config, State.PASSED, record=left))
-    text = written(tmp_path / "c", *points)
+    records = (untimed(record(gpu, point_config(gpu=gpu))) for gpu in ("cpu", "gb300"))
+    text = written(tmp_path / "c", *map(collected, records))
     assert "1 of 2 points was emulated: checks this code, not hardware." in text
     assert text.count("<small>emulated</small>") == 1
 
@@ -194,11 +186,7 @@ def test_writing_again_changes_no_file(tmp_path: Path) -> None:
 
 
 def test_a_tensor_in_bf16_is_listed_once() -> None:
-    points = [
-        PointResult(f"p-{recipe}", "s", config, State.PASSED, record=record("p", config))
-        for recipe in ("bf16", "mxfp8")
-        for config in [point_config(recipe)]
-    ]
+    points = [passed(point_config(recipe), f"p-{recipe}") for recipe in ("bf16", "mxfp8")]
     both = {row.tensor: row for row in gate_rows(points)}
     assert both["dx"].point.point_id == "p-mxfp8"
     assert (both["dx"].gated, both["dx (bf16)"].gated) == (1, 2)
@@ -214,8 +202,7 @@ def test_a_stages_own_error_is_not_taken_for_that_of_the_whole_path() -> None:
     whole = next(e for e in left.validation.tensors if (e.tensor, e.arm) == ("out", "recipe"))
     stage = whole.model_copy(update={"reference": "stage", "rel_l2": 0.19})
     judged = left.validation.model_copy(update={"tensors": [whole, stage]})
-    left = left.model_copy(update={"validation": judged})
-    rows = gate_rows([PointResult("p-1", "s", point_config(), State.PASSED, record=left)])
+    rows = gate_rows([collected(left.model_copy(update={"validation": judged}))])
     assert {(row.tensor, row.quantity, row.gated) for row in rows} == {
         ("out", "relative L2 against FP32", 1),
         ("out, stage", "relative L2 against FP32 of the same inputs", 1),
@@ -225,14 +212,10 @@ def test_a_stages_own_error_is_not_taken_for_that_of_the_whole_path() -> None:
 def test_of_nodes_only_what_was_seen_is_shown() -> None:
     seen = record("p-1", point_config())
     blind = seen.model_copy(update={"telemetry": [], "probe": None})
-    points = [
-        PointResult("p-1", "s", point_config(), State.PASSED, record=left)
-        for left in (seen, blind)
-    ]
-    titles, (node,) = node_table([Entry.of(points[0])])
+    titles, (node,) = node_table([Entry.of(collected(seen))])
     assert "SM clock (MHz)" in titles
     assert (node.throttled, node.limits) == ("no", "nothing")
-    titles, (node,) = node_table([Entry.of(points[1])])
+    titles, (node,) = node_table([Entry.of(collected(blind))])
     assert titles == node.figures == []
     assert (node.throttled, node.limits) == (NOTHING, NOTHING)
 
@@ -243,23 +226,18 @@ def test_the_words_of_the_page_are_explained_on_it(text: str) -> None:
 
 
 def test_the_bf16_arms_own_error_stands_beside_the_recipes(tmp_path: Path) -> None:
-    config = point_config()
-    left = record("p-1", config)
-    made = PointResult("p-1", "c", config, State.PASSED, record=left)
-    recipe, bf16 = (report_text.number(row(made)[f"{arm}out_rel_l2"]) for arm in ("", "bf16_"))  # type: ignore[arg-type]  # numbers
-    assert f"{recipe} <small>bf16 {bf16}</small>" in written(tmp_path, made)
+    _, (row,) = build_table([Entry.of(passed(point_config()))])
+    columns = ("out_rel_l2", "bf16_out_rel_l2")
+    recipe, bf16 = (show.number(row.entry.number(column)) for column in columns)
+    assert f"{recipe} <small>bf16 {bf16}</small>" in written(tmp_path, row.point)
 
 
 def test_notes_of_a_benchmark_are_flagged_and_said(tmp_path: Path) -> None:
     config = point_config()
     noted = with_notes(record("p-1", config), "times not stable after 40 warm-up iterations")
-    page = written(
-        tmp_path / "c",
-        PointResult("p-1", "s", config, State.PASSED, record=noted),
-        PointResult("p-2", "s", config, State.PASSED, record=record("p-2", config)),
-    )
+    plain = passed(config, "p-2")
+    page = written(tmp_path / "c", collected(noted), plain)
     assert page.count("⚑ <small>times not stable after 40 warm-up iterations</small>") == 1
-    plain = PointResult("p-2", "s", config, State.PASSED, record=record("p-2", config))
     assert "Notes of the benchmark" not in written(tmp_path / "plain", plain)
 
 

@@ -1,4 +1,4 @@
-"""What the plots of the report say, and that nothing of a drawing covers something else."""
+"""Texts of the speed plots, and that nothing in a figure overlaps."""
 
 from __future__ import annotations
 
@@ -11,15 +11,14 @@ from jobs.report.plots.figure import Figure, Plot, style
 from jobs.report.plots.series import Group, group_points
 from jobs.report.plots.speed import SpeedPlots, tradeoff_plot
 from jobs.status.point_result import PointResult
-from tests.builders.records import point_config, record
-from tests.builders.runs import collected
+from tests.builders.records import point_config
+from tests.builders.runs import passed
 
 RECIPES = ("bf16", "fp8_current", "fp8_delayed", "fp8_block", "mxfp8")
 
 
 def timed(recipe: str, seq_len: int) -> PointResult:
-    config = point_config(recipe, "gb300", shape__seq_len=seq_len)
-    return collected(record(f"p-{recipe}-{seq_len}", config))
+    return passed(point_config(recipe, shape__seq_len=seq_len), f"p-{recipe}-{seq_len}")
 
 
 def group_of(recipes: tuple[str, ...], lengths: tuple[int, ...]) -> Group:
@@ -29,15 +28,15 @@ def group_of(recipes: tuple[str, ...], lengths: tuple[int, ...]) -> Group:
     return group
 
 
-@pytest.mark.parametrize(("lengths", "told"), [((2048,), False), ((2048, 4096), True)])
-def test_a_card_of_one_length_speaks_of_no_other(
-    tmp_path: Path, lengths: tuple[int, ...], told: bool
+@pytest.mark.parametrize(("lengths", "several"), [((2048,), False), ((2048, 4096), True)])
+def test_a_plot_of_one_length_mentions_no_others(
+    tmp_path: Path, lengths: tuple[int, ...], several: bool
 ) -> None:
     with style():
         plot = SpeedPlots(group_of(("mxfp8",), lengths), 1, tmp_path).stages()
     assert plot is not None
     assert "each stage" in plot.svg
-    assert ("each length" in plot.svg) is told
+    assert ("each length" in plot.svg) is several
 
 
 def test_a_legend_of_every_recipe_fits_below_the_axes(

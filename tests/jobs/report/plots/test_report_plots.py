@@ -1,4 +1,4 @@
-"""What stands in no drawing of the report is named there, with the reason."""
+"""Points and groups that are in no plot are listed with the reason."""
 
 from __future__ import annotations
 
@@ -16,14 +16,13 @@ from jobs.report.report import render
 from jobs.status.collection import Collection
 from jobs.status.point_result import PointResult
 from tests.builders.records import point_config, record
+from tests.builders.runs import collected, passed
 
-H200 = Path(__file__).parents[3] / "docs" / "results" / "h200.jsonl"
+H200 = Path(__file__).parents[4] / "docs" / "results" / "h200.jsonl"
 
 
 def timed(number: int, **changes: object) -> PointResult:
-    config = point_config(**changes)  # type: ignore[arg-type]
-    left = record(f"p-{number}", config)
-    return PointResult(f"p-{number}", "s", config, State.PASSED, record=left)
+    return passed(point_config(**changes), f"p-{number}")  # type: ignore[arg-type]
 
 
 def drawn(folder: Path, *points: PointResult) -> tuple[Plots, Collection]:
@@ -31,7 +30,7 @@ def drawn(folder: Path, *points: PointResult) -> tuple[Plots, Collection]:
     return draw_plots(collection, folder), collection
 
 
-def test_of_the_committed_records_every_pair_is_drawn_and_every_other_point_named(
+def test_every_pair_of_the_committed_records_is_plotted_and_every_other_point_named(
     tmp_path: Path,
 ) -> None:
     collection = load_records(H200)
@@ -41,7 +40,7 @@ def test_of_the_committed_records_every_pair_is_drawn_and_every_other_point_name
     ]
     for shape in ("dsv3", "dsv3_model", "dsv2_lite", "kimi_k2", "hopper_fp8"):
         assert any(title.endswith(f"NVIDIA H200, {shape}") for title in titles), shape
-    told = "\n".join(plots.left_out)
+    lines = "\n".join(plots.left_out)
     for part in (
         "2 points: UNSUPPORTED, not timed: mxfp8 dsv3 b=1 s=4096 h200; ",
         "bf16 dsv2_lite b=1 s=4096 h200 benchmark=quick: ERROR, not timed",
@@ -49,15 +48,13 @@ def test_of_the_committed_records_every_pair_is_drawn_and_every_other_point_name
         "points: settings differ from the rest of the curve: "
         "bf16 dsv3 b=1 s=4096 h200 rope_kernel=eager tolerance=none; ",
     ):
-        assert part in told
+        assert part in lines
     text = render(collection, plots)
     assert all(html.escape(line).replace("&#x27;", "&#39;") in text for line in plots.left_out)
     assert text.index("Not plotted") < text.index('id="accuracy"')
 
 
-def test_pairs_beyond_the_most_drawings_are_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_pairs_beyond_the_limit_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(report_plots, "_MAX_PLOTS", 5)
     points = [timed(n, shape__seq_len=length) for n, length in enumerate((1024, 2048))]
     points += [timed(n + 2, shape__name=f"shape{n}") for n in range(3)]
@@ -74,10 +71,8 @@ def test_a_pair_without_lines_and_stages_is_named(tmp_path: Path) -> None:
     assert point.record is not None
     assert point.record.benchmark is not None
     bare = point.record.benchmark.model_copy(update={"stages": []})
-    left = point.record.model_copy(update={"benchmark": bare})
-    plots, collection = drawn(
-        tmp_path, PointResult("p-1", "s", point.config, State.PASSED, record=left)
-    )
+    point = collected(point.record.model_copy(update={"benchmark": bare}))
+    plots, collection = drawn(tmp_path, point)
     assert not plots.speed
     assert plots.left_out == [
         "NVIDIA GB300, dsv3 (1 point): one length, one recipe, no stage times"
@@ -103,7 +98,7 @@ def test_points_that_have_no_time_are_named_and_a_probe_is_not(tmp_path: Path) -
     ]
 
 
-def test_where_everything_is_drawn_nothing_is_told(tmp_path: Path) -> None:
+def test_nothing_is_listed_if_everything_is_plotted(tmp_path: Path) -> None:
     plots, collection = drawn(tmp_path, timed(1), timed(2, shape__seq_len=2048))
     assert plots.left_out == []
     assert "Not plotted" not in render(collection, plots)

@@ -1,4 +1,4 @@
-"""Every row of the report has a name of its own, and stands where a reader looks for it."""
+"""Every row of the points table has a unique name and is where a reader looks for it."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ def names(*configs: dict[str, object]) -> list[str]:
 
 
 def names_of(collection: Collection) -> list[str]:
-    _, made = build_table([Entry.of(point) for point in collection.points])
-    return [one.cells[0].text for one in made]
+    _, rows = build_table([Entry.of(point) for point in collection.points])
+    return [row.cells[0].text for row in rows]
 
 
 def test_every_row_of_the_committed_records_has_a_name_of_its_own_and_its_place() -> None:
     collection = load_records(H200)
-    found = names_of(collection)
-    assert len(set(found)) == len(found) == len(collection.points)
-    layers = [name.split()[:3] for name in found if not name.startswith("probe")]
+    all_names = names_of(collection)
+    assert len(set(all_names)) == len(all_names) == len(collection.points)
+    layers = [name.split()[:3] for name in all_names if not name.startswith("probe")]
     places = [(shape, int(length.removeprefix("s=")), recipe) for shape, length, recipe in layers]
     assert places == sorted(places)
     assert ("dsv3", 16384, "fp8_current") in places
-    assert "dsv3 s=4096 bf16 rope_kernel=eager tolerance=none" in found
-    assert "dsv3 s=4096 mxfp8 backend=emulated benchmark=quick" in found
-    assert found[-2:] == ["probe run 1", "probe run 2"]
+    assert "dsv3 s=4096 bf16 rope_kernel=eager tolerance=none" in all_names
+    assert "dsv3 s=4096 mxfp8 backend=emulated benchmark=quick" in all_names
+    assert all_names[-2:] == ["probe run 1", "probe run 2"]
 
 
 def test_what_all_points_share_is_in_no_name() -> None:
@@ -87,7 +87,7 @@ def test_the_name_sorts_as_the_rows_stand() -> None:
         PointResult(f"p-{length}", "s", point_config(shape__seq_len=length), State.PENDING)
         for length in (16384, 512, 4096)
     ]
-    _, made = build_table([Entry.of(point) for point in points])
-    assert [one.point.point_id for one in made] == ["p-512", "p-4096", "p-16384"]
-    keys = [str(one.cells[0].key) for one in made]
+    _, rows = build_table([Entry.of(point) for point in points])
+    assert [row.point.point_id for row in rows] == ["p-512", "p-4096", "p-16384"]
+    keys = [str(row.cells[0].key) for row in rows]
     assert keys == sorted(keys)
