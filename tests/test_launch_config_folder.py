@@ -49,18 +49,14 @@ def named(way: str, launcher: Launcher, monkeypatch: pytest.MonkeyPatch) -> list
 
 
 @pytest.mark.parametrize("way", ["XDG_CONFIG_HOME", "~/.config"])
-def test_it_may_lie_where_configuration_lies(
-    launcher: Launcher, monkeypatch: pytest.MonkeyPatch, way: str
-) -> None:
+def test_the_usual_folders(launcher: Launcher, monkeypatch: pytest.MonkeyPatch, way: str) -> None:
     named(way, launcher, monkeypatch)
     assert launcher.complete("python launch.py gpu=rt") == ["gpu=rtx"]
     assert "batch: 2\n" in launcher.output("run", "shape=mine", "--cfg", "job", "-p", "shape")
 
 
 @pytest.mark.parametrize("way", ["MXFP8_CONFIG_DIR", "--config-dir"])
-def test_every_verb_message_help_and_completion_sees_it(
-    launcher: Launcher, monkeypatch: pytest.MonkeyPatch, way: str
-) -> None:
+def test_everything_sees_it(launcher: Launcher, monkeypatch: pytest.MonkeyPatch, way: str) -> None:
     flags = named(way, launcher, monkeypatch)
     python = launcher.python()
     assert launcher("run", "shape=mine", python, *flags).code == 0
@@ -92,9 +88,7 @@ def test_a_sweep_runs_its_shape_and_its_grid(launcher: Launcher, own: Path) -> N
 
 
 @pytest.mark.parametrize("file", ["shape/tiny.yaml", "sweep.yaml", "schema_sweep.yaml"])
-def test_a_file_that_a_shipped_one_hides_is_refused(
-    launcher: Launcher, own: Path, file: str
-) -> None:
+def test_a_hidden_file_is_refused(launcher: Launcher, own: Path, file: str) -> None:
     fill(own, {file: "{batch: 9}"})
     for words in (["plan"], ["sweep", "--help"], ["--cfg", "job"]):
         assert file_error(launcher, *words).path == own / file
@@ -110,9 +104,7 @@ def file_error(launcher: Launcher, *words: str) -> ConfigFileError:
 
 
 @pytest.mark.parametrize("file", ["shape/tiny.yaml", "status.yaml"])
-def test_a_hidden_file_is_only_a_note_for_a_verb_without_points(
-    launcher: Launcher, own: Path, file: str
-) -> None:
+def test_a_hidden_file_is_a_note_without_points(launcher: Launcher, own: Path, file: str) -> None:
     assert launcher("run", launcher.python()).code == 0
     fill(own, {file: "{batch: 9}"})
     for words in (["status", "latest"], ["logs", "latest"], ["collect", "latest"], ["resume"]):
@@ -123,9 +115,7 @@ def test_a_hidden_file_is_only_a_note_for_a_verb_without_points(
     assert launcher.complete("python launch.py status watch") == ["watch="]
 
 
-def test_of_two_folders_of_the_user_none_hides_the_other(
-    launcher: Launcher, own: Path, tmp_path: Path
-) -> None:
+def test_two_folders_may_not_share_a_file(launcher: Launcher, own: Path, tmp_path: Path) -> None:
     fill(own)
     other = fill(tmp_path / "other", {"shape/mine.yaml": "{}"})
     assert launcher("plan", f"--config-dir={own}").code == 0
@@ -133,9 +123,7 @@ def test_of_two_folders_of_the_user_none_hides_the_other(
     assert error.path == own / "shape" / "mine.yaml"
 
 
-def test_a_folder_in_the_variable_must_exist(
-    launcher: Launcher, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_named_folder_must_exist(launcher: Launcher, monkeypatch: pytest.MonkeyPatch) -> None:
     passed_sweep(launcher.runs_dir)
     monkeypatch.setenv("MXFP8_CONFIG_DIR", "/nope")
     for words in ("plan", "sweep --help", "--cfg job"):
@@ -160,9 +148,7 @@ def test_a_folder_in_the_variable_must_exist(
         ("\udcff", None),
     ],
 )
-def test_a_file_that_cannot_be_composed_is_named(
-    launcher: Launcher, own: Path, text: str, line: int | None
-) -> None:
+def test_a_wrong_file_is_named(launcher: Launcher, own: Path, text: str, line: int | None) -> None:
     fill(own, {"shape/mine.yaml": text})
     error = file_error(launcher, "shape=mine")
     assert error.line == line
@@ -192,9 +178,7 @@ def test_a_wrong_key_or_value_in_a_file_is_named_with_the_file(
     assert (cause.key if isinstance(cause, InvalidValue) else cause.name) == key
 
 
-def test_a_value_that_only_the_whole_configuration_shows_is_named(
-    launcher: Launcher, own: Path
-) -> None:
+def test_what_only_the_whole_configuration_shows_is_named(launcher: Launcher, own: Path) -> None:
     fill(own, {"shape/mine.yaml": "seq_len: 128"})
     error = launcher.error("shape=mine")
     assert isinstance(error, MissingValue)

@@ -39,9 +39,7 @@ LENGTHS = grid(shape__seq_len="128,256")
         ("sweep recipe=mxfp8 recipe.fp8_dpa=true,false", grid(recipe__fp8_dpa="true,false")),
     ],
 )  # fmt: skip
-def test_the_choices_of_a_sweep_s_points(
-    launcher: Launcher, words: str, choices: list[dict[str, str]]
-) -> None:
+def test_choices_of_a_sweep(launcher: Launcher, words: str, choices: list[dict[str, str]]) -> None:
     launcher.output(*words.split(), launcher.python())
     assert [point.choices for point in launcher.ledger().plan()] == choices
     assert launcher.ledger().info().verb == "sweep"

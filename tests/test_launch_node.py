@@ -37,9 +37,7 @@ def test_a_run_claims_no_speed_of_an_emulated_arm(launcher: Launcher) -> None:
         assert title in result.out
 
 
-def test_a_point_killed_at_any_moment_is_an_error_and_leaves_no_half_file(
-    launcher: Launcher,
-) -> None:
+def test_a_point_killed_at_any_moment_is_an_error_without_a_half_file(launcher: Launcher) -> None:
     axis = ",".join(map(str, MOMENTS))
     python = f"cluster.python={install(launcher.folder, MOMENTS)}"
     result = launcher("sweep", f"shape.seq_len={axis}", "benchmark=off", python)

@@ -98,9 +98,7 @@ def test_a_value_that_breaks_a_rule_is_refused(launcher: Launcher, words: str, k
     ],
     ids=lambda words: words[:40],
 )  # fmt: skip
-def test_a_value_of_the_wrong_type_is_refused(
-    launcher: Launcher, words: str, key: str, constraint: str
-) -> None:
+def test_values_of_a_wrong_type(launcher: Launcher, words: str, key: str, constraint: str) -> None:
     error = refuse(launcher, words, InvalidValue)
     assert (error.key, error.constraint) == (key, constraint)
 
@@ -230,9 +228,7 @@ def fail(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
     monkeypatch.setattr(launch, "_version", version)
 
 
-def test_a_missing_package_or_an_old_python_is_named(
-    launcher: Launcher, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_package_is_named(launcher: Launcher, monkeypatch: pytest.MonkeyPatch) -> None:
     fail(monkeypatch, ModuleNotFoundError(name="tomllib.parser"))
     error = launcher.error("--version")
     assert isinstance(error, NotInstalled)
@@ -244,9 +240,7 @@ def test_a_missing_package_or_an_old_python_is_named(
     assert isinstance(launcher.error("--version"), NotInstalled)
 
 
-def test_an_error_of_the_operating_system_names_the_file(
-    launcher: Launcher, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_oserror_names_its_file(launcher: Launcher, monkeypatch: pytest.MonkeyPatch) -> None:
     fail(monkeypatch, PermissionError(13, "Permission denied", "/etc/x"))
     result = launcher("--version")
     assert (result.code, result.out) == (2, "")

@@ -69,9 +69,7 @@ def test_the_exit_code_tells_the_outcomes(
         ("shape.seq_len=100", "shape.seq_len"),
     ],
 )
-def test_an_unsupported_point_has_a_reason_and_is_not_started(
-    launcher: Launcher, words: str, key: str
-) -> None:
+def test_an_unsupported_point_is_not_started(launcher: Launcher, words: str, key: str) -> None:
     result = launcher(words, "cluster.python=/nope")
     assert (result.code, result.err) == (3, "")
     record = launcher.record()
@@ -154,9 +152,7 @@ def test_places_are_keys(launcher: Launcher) -> None:
     assert not launcher.results_dir.exists()
 
 
-def test_the_next_command_finds_what_this_one_left(
-    launcher: Launcher, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_next_command_can_be_used(launcher: Launcher, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(launcher.home))  # no sbatch
     last = launcher.output(launcher.python()).splitlines()[-1]
     words = last[last.index("python launch.py") :].split()[2:]

@@ -86,9 +86,7 @@ def test_completion_offers_groups_where_the_verb_takes_them(launcher: Launcher, 
         ("python launch.py plan shape=nope gpu=gb3", ["gpu=gb300"]),
     ],
 )
-def test_completion_offers_keys_choices_verbs_and_flags(
-    launcher: Launcher, line: str, offered: list[str]
-) -> None:
+def test_a_line_is_completed(launcher: Launcher, line: str, offered: list[str]) -> None:
     assert launcher.complete(line) == offered
 
 
@@ -97,9 +95,7 @@ def test_flags_may_stand_anywhere(launcher: Launcher) -> None:
     assert "seq_len: 256\nhidden: 16384\n" in launcher.output("plan", *words)
 
 
-def test_the_cursor_may_stand_within_the_line(
-    launcher: Launcher, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_cursor_within_the_line(launcher: Launcher, monkeypatch: pytest.MonkeyPatch) -> None:
     line = "python launch.py plan shape=ti recipe=mxfp8"
     monkeypatch.setenv("COMP_LINE", line)
     monkeypatch.setenv("COMP_POINT", str(line.index(" recipe")))

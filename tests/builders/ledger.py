@@ -15,6 +15,22 @@ from jobs.sweeps.source import Source
 from tests.builders.records import point_config, record
 
 
+def sweep_info(ledger: Ledger, points: int, verb: str = "sweep") -> SweepInfo:
+    """What `sweep.json` holds of a sweep on SLURM."""
+    return SweepInfo(
+        sweep_id=ledger.sweep_id,
+        verb=verb,
+        command="python launch.py sweep grid=seq_len gpu=gb300",
+        source=Source(commit="8153ff3c0ffee", dirty=False),
+        cluster="site",
+        scheduler="slurm",
+        host="login1",
+        user="user",
+        created_at="2025-11-03T07:59:00.000+00:00",
+        points=points,
+    )
+
+
 @dataclass
 class FakeSweep:
     """A sweep's folder, filled by hand."""
@@ -28,18 +44,7 @@ class FakeSweep:
         ledger = Ledger.create(runs_dir)
         points = {f"p-{number:04d}": config for number, config in enumerate(configs)}
         ledger.write_plan(
-            SweepInfo(
-                sweep_id=ledger.sweep_id,
-                verb="sweep",
-                command="python launch.py sweep grid=seq_len gpu=gb300",
-                source=Source(commit="8153ff3c0ffee", dirty=False),
-                cluster="site",
-                scheduler="slurm",
-                host="login1",
-                user="user",
-                created_at="2025-11-03T07:59:00.000+00:00",
-                points=len(points),
-            ),
+            sweep_info(ledger, len(points)),
             [
                 PlannedPoint(point_id=point_id, index=index, config=config)
                 for index, (point_id, config) in enumerate(points.items())

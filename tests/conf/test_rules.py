@@ -82,9 +82,7 @@ def changed(valid: Run, changes: dict[str, Any]) -> Run:
         ("launch.point_time_limit_s", [0]),
     ],
 )
-def test_a_value_outside_its_range_is_a_problem_of_its_key(
-    valid: Run, key: str, values: list[Any]
-) -> None:
+def test_a_value_outside_its_range_is_a_problem(valid: Run, key: str, values: list[Any]) -> None:
     for value in values:
         (problem,) = problems(changed(valid, {key: value}))
         assert problem.key == key
@@ -119,9 +117,7 @@ def test_a_value_outside_its_range_is_a_problem_of_its_key(
     ],
     ids=str,
 )
-def test_a_constraint_between_two_keys_names_the_one_to_change(
-    valid: Run, key: str, changes: dict[str, Any]
-) -> None:
+def test_a_constraint_between_two_keys(valid: Run, key: str, changes: dict[str, Any]) -> None:
     assert [problem.key for problem in problems(changed(valid, changes))] == [key]
 
 

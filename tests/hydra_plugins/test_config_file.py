@@ -56,9 +56,7 @@ REFUSED_LINES = [
 @pytest.mark.parametrize(
     ("text", "line"), REFUSED_LINES, ids=[text[:30] for text, _ in REFUSED_LINES]
 )
-def test_a_file_that_hydra_could_not_compose_is_refused_in_one_line(
-    tmp_path: Path, text: str, line: int | None
-) -> None:
+def test_a_wrong_file_is_refused_in_one_line(tmp_path: Path, text: str, line: int | None) -> None:
     path = tmp_path / "own.yaml"
     path.write_text(text)
     with pytest.raises(ConfigFileError) as refused:

@@ -132,7 +132,7 @@ def test_a_plan_that_lost_a_line_is_a_problem_and_never_exits_with_0(tmp_path: P
 
 @pytest.mark.parametrize("name", ["plan.jsonl", "sweep.json"])
 @pytest.mark.parametrize("text", ["{\n", None], ids=["damaged", "missing"])
-def test_an_unreadable_plan_is_a_problem_and_never_exits_with_0(
+def test_an_unreadable_plan_never_exits_with_0(
     tmp_path: Path, name: str, text: str | None
 ) -> None:
     ledger = passed_sweep(tmp_path / "runs").ledger
@@ -175,9 +175,7 @@ def test_a_record_of_another_point_is_damage(tmp_path: Path) -> None:
     assert found.exit_code() == 1
 
 
-def test_a_results_folder_that_cannot_be_written_is_an_error(
-    ledger: Ledger, tmp_path: Path
-) -> None:
+def test_results_that_cannot_be_written_are_an_error(ledger: Ledger, tmp_path: Path) -> None:
     blocked = tmp_path / "results"
     blocked.write_text("a file")
     with pytest.raises(OSError, match="results"):

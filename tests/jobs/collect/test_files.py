@@ -21,9 +21,7 @@ def copied(sweep: FakeSweep, folder: Path, jobs: dict[str, None] | None = None) 
     return SweepCopy(files, list(files.planned), folder, {} if jobs is None else jobs)
 
 
-def test_jobs_of_one_id_from_two_clusters_get_folders_of_their_own(
-    sweep: FakeSweep, tmp_path: Path
-) -> None:
+def test_one_job_id_of_two_clusters_has_two_folders(sweep: FakeSweep, tmp_path: Path) -> None:
     other = passed_sweep(tmp_path / "runs")
     jobs: dict[str, None] = {}
     for one in (sweep, other):

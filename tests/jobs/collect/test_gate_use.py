@@ -31,9 +31,7 @@ def judged(tolerance: str = "calibrated", **values: object) -> Validation:
     ("rel_l2", "position", "use"),
     [(0.1, 0, 1), (0.4, 1, 1), (0.2, 0.5, 0), (0.8, 1.5, 2), (0.05, -0.5, 2), (0, -MOST, MOST)],
 )
-def test_a_two_sided_gate_is_measured_from_its_middle(
-    rel_l2: float, position: float, use: float
-) -> None:
+def test_a_gate_is_measured_from_its_middle(rel_l2: float, position: float, use: float) -> None:
     (found,) = gate_uses(judged(rel_l2=rel_l2, gate_low=0.1, gate_high=0.4))
     assert found.position == pytest.approx(position)
     assert found.use == pytest.approx(use)

@@ -195,9 +195,7 @@ def test_a_copy_elsewhere_and_a_collection_itself_can_be_gathered(tmp_path: Path
         ("14/p-0000/attempt-1/started.json", '{"pid": "x"}'),
     ],
 )
-def test_a_damaged_file_is_a_problem_and_the_rest_is_read(
-    tmp_path: Path, name: str, harm: str
-) -> None:
+def test_a_damaged_file_hides_nothing_else(tmp_path: Path, name: str, harm: str) -> None:
     sweep = passed_sweep(tmp_path / "runs")
     path = sweep.ledger.root / name
     tail = path.read_text().splitlines()[1:] if name.endswith("l") else []

@@ -107,9 +107,7 @@ def test_no_ratio_of_emulated_arms_stands_where_it_could_be_taken_for_a_speedup(
 
 
 @pytest.mark.parametrize(("gpu", "emulated"), [("cpu", True), ("gb300", False)])
-def test_a_point_that_was_not_timed_says_too_whether_it_was_emulated(
-    gpu: str, emulated: bool
-) -> None:
+def test_an_untimed_point_shows_if_it_was_emulated(gpu: str, emulated: bool) -> None:
     config = point_config(gpu=gpu)
     left = untimed(record("p-1", config))
     values = row(PointResult("p-1", "s-1", config, State.PASSED, record=left))

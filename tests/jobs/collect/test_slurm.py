@@ -64,7 +64,7 @@ def test_a_sweep_is_gathered_while_it_runs_and_after(
         assert len(found.points) == count, word
 
 
-def test_two_sweeps_of_the_same_points_are_compared_by_what_was_asked(
+def test_two_sweeps_of_the_same_points_are_compared(
     slurm_user: SlurmUser, slurm_env: SlurmCluster, tmp_path: Path
 ) -> None:
     ledgers = [slurm_user.sweep(seeds(node.UNSUPPORTED, node.FAIL))[1] for _ in range(2)]
@@ -80,7 +80,7 @@ def test_two_sweeps_of_the_same_points_are_compared_by_what_was_asked(
     assert found.exit_code == 3
 
 
-def test_a_cancelled_point_is_unclear_and_holds_the_gate_whichever_side_it_is_on(
+def test_a_cancelled_point_is_unclear_on_either_side(
     slurm_user: SlurmUser, slurm_env: SlurmCluster, tmp_path: Path
 ) -> None:
     _, passed = slurm_user.sweep("grid=none")

@@ -11,9 +11,7 @@ from jobs.schedulers.lock import LOCK, is_submitting, submitting
 from tests.builders.ledger import FakeSweep
 
 
-def test_a_look_at_the_lock_does_not_take_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_look_does_not_take_the_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ledger = FakeSweep.plan(tmp_path, [{}]).ledger
     assert not is_submitting(ledger.root)  # nobody ever had it
     with submitting(ledger):

@@ -26,9 +26,7 @@ P, F, U, E = (state for state in State if state.finished)
     ],
     ids=str,
 )
-def test_the_exit_code_follows_from_the_worst_state(
-    states: list[State], code: int, allowing: int
-) -> None:
+def test_the_worst_state_is_the_exit_code(states: list[State], code: int, allowing: int) -> None:
     assert exit_code(states, allow_unsupported=False) == code
     assert exit_code(states, allow_unsupported=True) == allowing
     assert exit_code(states, allow_unsupported=True, damaged=True) == (allowing or 3)

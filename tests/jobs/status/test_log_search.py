@@ -7,7 +7,20 @@ from pathlib import Path
 import pytest
 
 from jobs.record import Cause
-from jobs.status.log_search import excerpt, find_sign
+from jobs.status.log_search import LogSign, excerpt, find_sign
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    return tmp_path / "log"
+
+
+def sign_of(log: Path, text: str, point_id: str | None = None) -> LogSign:
+    """The sign in a log of this text."""
+    log.write_text(text)
+    sign = find_sign([log.with_name("none"), log], point_id)
+    assert sign is not None
+    return sign
 
 
 @pytest.mark.parametrize(
@@ -30,44 +43,29 @@ from jobs.status.log_search import excerpt, find_sign
         ("ValueError: bad", Cause.exception),
     ],
 )
-def test_a_line_names_its_cause(tmp_path: Path, line: str, cause: Cause | str) -> None:
-    log = tmp_path / "log"
-    log.write_text(f"before\n{line}\nafter\n")
-    sign = find_sign([log])
-    assert sign is not None
-    assert sign.cause is Cause(cause)
-    assert sign.line == line
+def test_a_line_names_its_cause(log: Path, line: str, cause: Cause | str) -> None:
+    sign = sign_of(log, f"before\n{line}\nafter\n")
+    assert (sign.cause, sign.line) == (Cause(cause), line)
 
 
-def test_a_specific_sign_wins_over_its_consequences(tmp_path: Path) -> None:
-    log = tmp_path / "log"
-    log.write_text("slurmstepd: error: oom_kill event\nRuntimeError: worker died\n")
-    sign = find_sign([log])
-    assert sign is not None
+def test_a_specific_sign_wins_over_its_consequences(log: Path) -> None:
+    sign = sign_of(log, "slurmstepd: error: oom_kill event\nRuntimeError: worker died\n")
     assert sign.cause is Cause.out_of_memory_host
 
 
-def test_the_output_of_a_failed_setup_line_is_shown(tmp_path: Path) -> None:
-    log = tmp_path / "log"
-    told = "ModuleNotFoundError: No module named 'x'"
-    log.write_text(f"{told}\nsetup line 1 failed, so the job does: y\nsrun: exit\n")
-    sign = find_sign([log])
-    assert sign is not None
-    assert sign.cause is Cause.launch_failed
-    assert sign.before == ("ModuleNotFoundError: No module named 'x'",)
+def test_the_output_of_a_failed_setup_line_is_shown(log: Path) -> None:
+    output = "ModuleNotFoundError: No module named 'x'"
+    sign = sign_of(log, f"{output}\nsetup line 1 failed, so the job does: y\nsrun: exit\n")
+    assert (sign.cause, sign.before) == (Cause.launch_failed, (output,))
 
 
-def test_without_a_sign_the_last_line_is_shown_without_a_cause(tmp_path: Path) -> None:
-    log = tmp_path / "log"
-    log.write_text("step 1\nstep 2\n\n")
-    sign = find_sign([tmp_path / "none", log])
-    assert sign is not None
+def test_without_a_sign_the_last_line_is_shown_without_a_cause(log: Path) -> None:
+    sign = sign_of(log, "step 1\nstep 2\n\n")
     assert (sign.cause, sign.line) == (None, "step 2")
-    assert find_sign([tmp_path / "none"]) is None
+    assert find_sign([log.with_name("none")]) is None
 
 
-def test_only_the_tail_of_a_huge_log_is_read(tmp_path: Path) -> None:
-    log = tmp_path / "log"
+def test_only_the_tail_of_a_huge_log_is_read(log: Path) -> None:
     with log.open("wb") as handle:
         handle.truncate(2**33)  # sparse: 8 GiB that take no space
         handle.seek(0, 2)
@@ -75,22 +73,14 @@ def test_only_the_tail_of_a_huge_log_is_read(tmp_path: Path) -> None:
     assert excerpt(log)[-1] == "the end"
 
 
-def test_a_binary_log_is_shown_as_text(tmp_path: Path) -> None:
-    log = tmp_path / "log"
+def test_a_binary_log_is_shown_as_text(log: Path) -> None:
     log.write_bytes(bytes(range(256)))
     assert excerpt(log)
 
 
-def test_an_unwritten_record_is_lost_for_its_own_point_only(tmp_path: Path) -> None:
-    log = tmp_path / "14_log.out"
-    log.write_text(
-        "  ERROR lost no record of p-1 could be written: [Errno 28] No space left on device\n"
-        "  PASSED\n"
-    )
-    sign = find_sign([log], "p-1")
-    assert sign is not None
+def test_an_unwritten_record_is_lost_for_its_own_point_only(log: Path) -> None:
+    line = "ERROR lost no record of p-1 could be written: [Errno 28] No space left on device"
+    sign = sign_of(log, f"  {line}\n  PASSED\n", "p-1")
     assert sign.cause is Cause.lost
     assert "No space left on device" in sign.line
-    other = find_sign([log], "p-2")
-    assert other is not None
-    assert other.cause is None
+    assert sign_of(log, f"  {line}\n  PASSED\n", "p-2").cause is None

@@ -37,9 +37,7 @@ def runs_dir(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("sweep_id", [LOCAL, SLURM])
-def test_status_collect_and_compare_show_the_same_states(
-    runs_dir: Path, tmp_path: Path, sweep_id: str
-) -> None:
+def test_every_reader_shows_the_same_states(runs_dir: Path, tmp_path: Path, sweep_id: str) -> None:
     seen = survey(select([sweep_id], runs_dir), [])
     assert [(point.state, point.cause) for point in seen.points] == STATES[sweep_id]
     assert all(not sweep.problems for sweep in seen.sweeps)

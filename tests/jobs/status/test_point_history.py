@@ -98,9 +98,7 @@ def test_a_forgotten_job_is_lost_unless_the_scheduler_is_down(sweep: FakeSweep) 
 
 
 @pytest.mark.parametrize("text", [json.dumps({"python": "/nope/python"}), "[]", "{", None])
-def test_an_interpreter_that_is_missing_on_the_node_is_named(
-    sweep: FakeSweep, text: str | None
-) -> None:
+def test_an_interpreter_missing_on_the_node_is_named(sweep: FakeSweep, text: str | None) -> None:
     folder = sweep.ledger.root / "submissions" / "0"
     folder.mkdir(parents=True)
     if text is not None:
@@ -148,9 +146,7 @@ def test_a_requeued_job_replaces_an_infrastructure_error(
     assert (point.state, point.cause) == (state, cause)
 
 
-def test_restarts_are_remembered_for_accounting_which_does_not_report_them(
-    sweep: FakeSweep,
-) -> None:
+def test_restarts_that_accounting_does_not_report_are_remembered(sweep: FakeSweep) -> None:
     sweep.attempt("14", POINT, error(Cause.storage))
     history(sweep, slurm({"14": "RUNNING"}, restarts=1))
     assert history(sweep, slurm({"14": "CANCELLED"})).cause is Cause.cancelled
@@ -173,10 +169,8 @@ def test_without_a_scheduler_a_log_shows_the_end(sweep: FakeSweep) -> None:
     point = history(sweep)
     assert (point.state, point.cause) == (State.ERROR, Cause.cancelled)
     (quote,) = point.evidence
-    assert (quote.lines[0][:16], Path(quote.file or "").name) == (
-        "slurmstepd: erro",
-        "14_0_log.err",
-    )
+    assert quote.lines[0].startswith("slurmstepd: erro")
+    assert Path(quote.file or "").name == "14_0_log.err"
 
 
 def test_a_point_of_slurm_whose_process_has_ended_is_not_lost_yet(sweep: FakeSweep) -> None:
@@ -192,15 +186,8 @@ def local_sweep(folder: Path, runner: Process, *, with_started: bool) -> FakeSwe
     configs = [point_config(shape__seq_len=length) for length in (128, 256, 384)]
     sweep = FakeSweep.plan(folder, configs)
     ids = list(sweep.points)
-    sweep.ledger.add_job(
-        JobLine(
-            job_id="local-1",
-            tasks={"0": ids},
-            scheduler="local",
-            submitted_at=MOMENT,
-            runner=runner,
-        )
-    )
+    line = JobLine(job_id="local-1", tasks={"0": ids}, scheduler="local", submitted_at=MOMENT)
+    sweep.ledger.add_job(line.model_copy(update={"runner": runner}))
     sweep.attempt("local-1", ids[0], record(ids[0], configs[0], job_id="local-1"))
     attempt = sweep.attempt("local-1", ids[1], pid=runner.pid, host="elsewhere")
     if not with_started:
@@ -248,9 +235,7 @@ def test_an_attempt_of_an_earlier_job_has_no_time_and_node(sweep: FakeSweep) -> 
 
 
 @pytest.mark.parametrize("late", ["2026-01-01T10:00:00+00:00", None])
-def test_attempts_of_one_job_are_ordered_by_number_not_by_clocks(
-    sweep: FakeSweep, late: str | None
-) -> None:
+def test_attempts_are_ordered_by_number_not_by_clocks(sweep: FakeSweep, late: str | None) -> None:
     for number, moment in enumerate(("2026-01-01T11:00:00+00:00", late), 1):
         path = sweep.attempt("14", POINT, number=number) / "started.json"
         started = Started.model_validate_json(path.read_text())
@@ -263,9 +248,7 @@ def test_attempts_of_one_job_are_ordered_by_number_not_by_clocks(
 
 
 @pytest.mark.parametrize(("nodes", "node"), [("n1", "n1"), ("n[1-2]", "vm"), (None, "vm")])
-def test_a_node_keeps_the_name_that_the_scheduler_gave_it(
-    sweep: FakeSweep, nodes: str | None, node: str
-) -> None:
+def test_a_node_has_its_scheduler_s_name(sweep: FakeSweep, nodes: str | None, node: str) -> None:
     variables = {} if nodes is None else {"SLURM_JOB_NODELIST": nodes}
     sweep.attempt("14", POINT, record(POINT, point_config(), host="vm", variables=variables))
     assert history(sweep).node == node
@@ -280,9 +263,7 @@ def test_a_record_written_during_the_query_counts(sweep: FakeSweep) -> None:
     assert history(sweep, SlurmScheduler(end)).state is State.PASSED
 
 
-def test_a_job_whose_submission_was_not_written_down_is_known_by_its_attempt(
-    sweep: FakeSweep,
-) -> None:
+def test_an_unrecorded_submission_is_known_by_its_attempt(sweep: FakeSweep) -> None:
     sweep.ledger.jobs_jsonl.unlink()
     sweep.attempt("14", POINT)
     scheduler = slurm({"14": "RUNNING"})

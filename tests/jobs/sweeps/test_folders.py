@@ -12,9 +12,7 @@ from jobs.sweeps.folders import results_dir, runs_dir
 from jobs.sweeps.source import CHECKOUT
 
 
-def test_folders_are_in_the_checkout_unless_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_folders_are_in_the_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert runs_dir(Places()) == CHECKOUT / "runs"
     assert results_dir(Places()) == CHECKOUT / "results"
     monkeypatch.chdir(tmp_path)

@@ -15,33 +15,20 @@ import pytest
 from jobs.errors import LedgerError, NoSweep
 from jobs.files import new_attempt
 from jobs.sweeps import ledger as module
-from jobs.sweeps.ledger import JobLine, Ledger, SweepInfo, latest, now, safe_name, sweeps
+from jobs.sweeps.ledger import JobLine, Ledger, latest, now, safe_name, sweeps
 from jobs.sweeps.planned_point import PlannedPoint
+from tests.builders.ledger import sweep_info
 
 POINTS = [PlannedPoint(point_id=f"p-{index}", index=index, config={"a": 1}) for index in range(3)]
+TASKS = {"0": ["p-0", "p-1"], "1": ["p-2"]}
 LAST = "s-29990101-000000-abcdef"
-
-
-def info(ledger: Ledger, verb: str = "sweep") -> SweepInfo:
-    return SweepInfo(
-        sweep_id=ledger.sweep_id,
-        verb=verb,
-        command="python launch.py sweep",
-        cluster="local",
-        scheduler="local",
-        host="login",
-        user="me",
-        created_at=now(),
-        points=len(POINTS),
-    )
 
 
 def new_sweep(runs_dir: Path) -> Ledger:
     """A sweep with a plan of three points and one job."""
     ledger = Ledger.create(runs_dir)
-    ledger.write_plan(info(ledger), POINTS)
-    tasks = {"0": ["p-0", "p-1"], "1": ["p-2"]}
-    ledger.add_job(JobLine(job_id="14", tasks=tasks, scheduler="slurm", submitted_at=now()))
+    ledger.write_plan(sweep_info(ledger, 3), POINTS)
+    ledger.add_job(JobLine(job_id="14", tasks=TASKS, scheduler="slurm", submitted_at=now()))
     return ledger
 
 
@@ -73,9 +60,7 @@ def test_sweeps_of_one_second_are_listed_in_order(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("shared", "mode"), [(False, 0o700), (True, 0o750)])
 @pytest.mark.parametrize("umask", [0o022, 0o077])
-def test_permissions_do_not_depend_on_the_umask(
-    tmp_path: Path, shared: bool, mode: int, umask: int
-) -> None:
+def test_no_umask_changes_permissions(tmp_path: Path, shared: bool, mode: int, umask: int) -> None:
     before = os.umask(umask)
     try:
         ledger = Ledger.create(tmp_path / "runs", shared=shared)
@@ -96,19 +81,17 @@ def test_written_data_is_read_back(ledger: Ledger) -> None:
     assert ledger.info().points == 3
     assert ledger.plan() == POINTS
     (line,) = ledger.jobs()
-    assert line.tasks == {"0": ["p-0", "p-1"], "1": ["p-2"]}
+    assert line.tasks == TASKS
 
 
-def test_a_sweep_counts_once_its_plan_is_complete(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_sweep_counts_once_planned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ledger = Ledger.create(tmp_path)
     with pytest.raises(LedgerError) as unplanned:
         ledger.info()
     assert (unplanned.value.path, bool(unplanned.value.remedy)) == (ledger.sweep_json, True)
     order: list[str] = []
     monkeypatch.setattr(module, "write_atomic", lambda path, text: order.append(path.name))
-    ledger.write_plan(info(ledger), POINTS)
+    ledger.write_plan(sweep_info(ledger, 3), POINTS)
     assert order == ["plan.jsonl", "sweep.json"]
     assert sweeps(tmp_path) == []
     for folder in (tmp_path, tmp_path / "none"):
@@ -130,7 +113,7 @@ def test_other_folders_are_no_sweeps(ledger: Ledger, tmp_path: Path) -> None:
 def test_a_probe_of_doctor_is_not_the_latest_sweep(ledger: Ledger, tmp_path: Path) -> None:
     probe = Ledger(tmp_path / LAST)
     probe.root.mkdir()
-    probe.write_plan(info(probe, verb="doctor"), POINTS)
+    probe.write_plan(sweep_info(probe, 3, "doctor"), POINTS)
     assert latest(tmp_path).sweep_id == ledger.sweep_id
 
 

@@ -34,9 +34,7 @@ def test_a_sweep_has_one_cluster(config: Run) -> None:
     assert key == "cluster"
 
 
-def test_a_checkout_whose_path_splits_pythonpath_is_refused(
-    config: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_colon_in_the_checkout_is_refused(config: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     checkout = Path("/home/me/a:b")
     monkeypatch.setattr(plan, "CHECKOUT", checkout)
     assert problem_keys(config) == [("the checkout", checkout)]
@@ -52,12 +50,9 @@ def test_two_choices_of_the_same_point_are_refused(config: Run) -> None:
 
 
 def test_a_site_does_not_make_another_point(config: Run) -> None:
-    requests = [
-        PointRequest(with_value(config, "launch.retries", value), {"launch.retries": str(value)})
-        for value in (1, 2)
-    ]
+    configs = [with_value(config, "launch.retries", value) for value in (1, 2)]
     with pytest.raises(DuplicatePoint) as refused:
-        make_plan(requests, SOURCE)
+        plan_of(*configs)
     assert not refused.value.same_site
 
 

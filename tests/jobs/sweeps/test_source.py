@@ -104,9 +104,7 @@ def test_files_that_no_run_reads_do_not_count(checkout: Path) -> None:
         "mine/gpu/b.yaml",
     ],
 )
-def test_results_and_a_user_s_configuration_count_only_if_git_tracks_them(
-    checkout: Path, name: str
-) -> None:
+def test_results_and_own_configuration_count_only_if_tracked(checkout: Path, name: str) -> None:
     clean = read_source(checkout)
     write(checkout / name, "{}\n")
     assert read_source(checkout) == clean
@@ -118,9 +116,7 @@ def test_results_and_a_user_s_configuration_count_only_if_git_tracks_them(
     assert read_source(checkout).dirty_hash != changed.dirty_hash
 
 
-def test_outside_a_checkout_the_source_is_unknown(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_source_without_git_is_unknown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
     assert read_source(tmp_path) == Source()
     monkeypatch.setenv("PATH", "/nope")

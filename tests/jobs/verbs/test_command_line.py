@@ -136,7 +136,7 @@ def test_a_word_that_cannot_be_used_is_refused_with_what_to_type(
         ("hydra.searchpath=[pkg://os]", InvalidValue, "hydra.searchpath"),
     ],
 )
-def test_a_flag_s_or_hydra_s_value_is_checked(
+def test_flags_and_hydra_s_values_are_checked(
     words: str, kind: type[UsageError], key: str
 ) -> None:
     with pytest.raises(kind) as refused:

@@ -153,9 +153,7 @@ def test_a_verdict_stands_where_its_page_cannot_be_written(launcher: Launcher) -
         assert "Written: " not in result.out
 
 
-def test_the_page_links_the_reports_that_are_here_and_says_when_both_sides_ran(
-    launcher: Launcher,
-) -> None:
+def test_the_page_links_reports_and_shows_when_both_sides_ran(launcher: Launcher) -> None:
     first, second = swept(launcher), swept(launcher, seed=5)
     launcher("collect", first)
     launcher("baseline", "100", "name=good")

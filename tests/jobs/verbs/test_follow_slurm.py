@@ -33,9 +33,7 @@ def no_accounting() -> Iterator[SlurmCluster]:
         yield cluster
 
 
-def test_one_sweep_by_every_form_of_its_ids(
-    slurm_launcher: Launcher, slurm_user: SlurmUser
-) -> None:
+def test_a_sweep_by_every_form_of_its_id(slurm_launcher: Launcher, slurm_user: SlurmUser) -> None:
     seeds = f"shape.seed={node.PASS},{node.FAIL},{node.UNSUPPORTED},{100 + node.RAISES}"
     _, ledger = slurm_user.sweep(seeds)
     slurm_user.wait(ledger)
@@ -63,9 +61,7 @@ def test_one_sweep_by_every_form_of_its_ids(
     assert f"{array}_0" not in logs.out
 
 
-def test_pending_and_running_jobs_are_distinguished_and_cancelled(
-    slurm_launcher: Launcher, slurm_user: SlurmUser
-) -> None:
+def test_cancel_of_jobs_in_every_state(slurm_launcher: Launcher, slurm_user: SlurmUser) -> None:
     seeds = ",".join(str(100 * i + node.HANGS) for i in range(5))
     _, ledger = slurm_user.sweep(f"shape.seed={seeds}", "launch.max_parallel=2")
     cluster = slurm_user.cluster
@@ -91,9 +87,7 @@ def test_pending_and_running_jobs_are_distinguished_and_cancelled(
     assert "Nothing to cancel" in slurm_launcher("cancel", "latest").out
 
 
-def test_a_job_whose_id_was_never_written_down_is_cancelled_too(
-    slurm_launcher: Launcher, slurm_user: SlurmUser
-) -> None:
+def test_an_unrecorded_job_is_cancelled(slurm_launcher: Launcher, slurm_user: SlurmUser) -> None:
     _, ledger = slurm_user.sweep(f"shape.seed={node.HANGS},{100 + node.HANGS}")
     (line,) = ledger.jobs()
     ledger.jobs_jsonl.unlink()  # as if the process had died right after its sbatch
@@ -133,9 +127,7 @@ def test_logs_are_followed_to_the_end(slurm_user: SlurmUser) -> None:
     assert slurm_user.outcomes(ledger).popitem()[1] == ["PASSED"]
 
 
-def test_doctor_asks_the_cluster_and_a_node(
-    slurm_launcher: Launcher, slurm_cluster: SlurmCluster
-) -> None:
+def test_doctor_queries_the_cluster(slurm_launcher: Launcher, slurm_cluster: SlurmCluster) -> None:
     done = slurm_launcher("doctor", "cluster=slurm", "launch.memory_gib=1")
     assert done.code == 0, done
     for words in ("1001 (MaxArraySize)", "account test", "batch*", "gpu:gb300:4", "2 min"):
@@ -144,9 +136,7 @@ def test_doctor_asks_the_cluster_and_a_node(
     assert "MXFP8 available" in done.out
 
 
-def test_resume_runs_what_has_no_good_record_and_repro_one_point(
-    slurm_launcher: Launcher, slurm_user: SlurmUser
-) -> None:
+def test_resume_and_repro_run_again(slurm_launcher: Launcher, slurm_user: SlurmUser) -> None:
     acts = (node.PASS, node.FAIL, node.UNSUPPORTED, 100 + node.EXITS_3)
     _, ledger = slurm_user.sweep(f"shape.seed={','.join(map(str, acts))}")
     slurm_user.wait(ledger)
@@ -163,9 +153,7 @@ def test_resume_runs_what_has_no_good_record_and_repro_one_point(
     assert slurm_user.ledger() != ledger
 
 
-def test_without_accounting_and_while_the_controller_is_down(
-    no_accounting: SlurmCluster, slurm_user: SlurmUser
-) -> None:
+def test_no_accounting_no_controller(no_accounting: SlurmCluster, slurm_user: SlurmUser) -> None:
     user = SlurmUser(no_accounting, slurm_user.folder)
     _, ledger = user.sweep(f"shape.seed={node.PASS},{node.HANGS}", "launch.time_min=5")
     no_accounting.wait(lambda: attempts_of(ledger, 2) and bool(user.records(ledger)), "both")

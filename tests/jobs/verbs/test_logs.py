@@ -30,9 +30,7 @@ def test_earlier_lines_are_counted(log: Path, capsys: pytest.CaptureFixture[str]
 
 
 @pytest.mark.parametrize("end", ["\n", "\r", " "])
-def test_skipped_bytes_are_counted(
-    log: Path, capsys: pytest.CaptureFixture[str], end: str
-) -> None:
+def test_skipped_bytes_are_noted(log: Path, capsys: pytest.CaptureFixture[str], end: str) -> None:
     log.write_text(f"{'x' * 1023}{end}" * 100 + "the end\n", newline="")
     show_log(log, 2, Console())
     _, note, *lines = capsys.readouterr().out.splitlines()

@@ -51,9 +51,7 @@ def test_one_point_is_shown_whole_several_as_a_table(launcher: Launcher, tmp_pat
     assert several.count("Points") == 1
 
 
-def test_the_plan_is_written_before_the_first_point_starts(
-    launcher: Launcher, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_plan_is_written_first(launcher: Launcher, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[int] = []
 
     def run_points(points: Sequence[PlannedPoint], ledger: Ledger, _: Progress) -> Records:
@@ -69,9 +67,7 @@ def test_the_plan_is_written_before_the_first_point_starts(
     assert seen == [2]
 
 
-def test_ctrl_c_says_where_the_records_lie(
-    launcher: Launcher, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ctrl_c_shows_the_records(launcher: Launcher, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(RUN_POINTS, _interrupted)
     result = launcher("sweep")
     assert (result.code, result.err) == (130, "")
@@ -85,9 +81,7 @@ def test_ctrl_c_says_where_the_records_lie(
     ]
 
 
-def test_ctrl_c_in_the_last_point_names_resume(
-    launcher: Launcher, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_late_ctrl_c_names_resume(launcher: Launcher, monkeypatch: pytest.MonkeyPatch) -> None:
     def run_points(points: Sequence[PlannedPoint], ledger: Ledger, _: Progress) -> Records:
         new_attempt(ledger.point_folder(PLANNED_JOB, points[0].point_id))
         raise KeyboardInterrupt
@@ -163,9 +157,7 @@ def test_ctrl_c_before_the_plan_is_written_says_that_nothing_came_of_it(
     assert not list(launcher.runs_dir.glob("*"))
 
 
-def test_what_is_printed_to_be_pasted_is_one_word_of_a_shell(
-    launcher: Launcher, tmp_path: Path
-) -> None:
+def test_what_is_to_be_pasted_is_quoted_for_a_shell(launcher: Launcher, tmp_path: Path) -> None:
     words = (f"runs_dir={tmp_path}/my runs", f"results_dir={tmp_path}/my results")
     ran = launcher("run", f"cluster.python={install(tmp_path)}", *words).out.splitlines()
     collected = launcher("collect", "latest", *words).out.splitlines()

@@ -101,9 +101,7 @@ def test_a_point_whose_files_cannot_be_made_costs_that_point_alone(tmp_path: Pat
     assert [record for _, record in log.events] == [None, lost, None, passed]
 
 
-def test_a_full_disk_costs_an_unsupported_point_its_record_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_costs_only_a_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 

@@ -9,9 +9,7 @@ from hypothesis import strategies as st
 from jobs.record import Cause
 from jobs.schedulers.scheduler import QueryResult
 from jobs.schedulers.slurm import query as states
-from jobs.schedulers.slurm.commands import (
-    Answer,
-)
+from jobs.schedulers.slurm.commands import Answer
 from jobs.schedulers.slurm.query import JobStates, join, parse_sacct, parse_squeue, query_states
 from jobs.schedulers.slurm.task import SlurmTask
 
@@ -104,9 +102,7 @@ def test_a_cancelled_job_no_longer_waits_for_anything() -> None:
         ("27", "COMPLETED", True, None),
     ],
 )
-def test_both_answers_make_one_state(
-    job_id: str, state: str, final: bool, cause: Cause | None
-) -> None:
+def test_two_answers_one_state(job_id: str, state: str, final: bool, cause: Cause | None) -> None:
     task = joined(SQUEUE, SACCT)[job_id]
     assert (task.state, task.final, task.cause) == (state, final, cause)
     assert task.evidence

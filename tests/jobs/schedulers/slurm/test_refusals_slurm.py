@@ -96,11 +96,7 @@ def test_a_refusal_names_its_key(
     ],
 )
 def test_a_partition_s_own_limit_is_a_refusal(
-    slurm_launcher: Launcher,
-    slurm_cluster: SlurmCluster,
-    limit: str,
-    words: list[str],
-    key: str,
+    slurm_launcher: Launcher, slurm_cluster: SlurmCluster, limit: str, words: list[str], key: str
 ) -> None:
     name = limit.partition("=")[0]
     off = {"MaxMemPerNode": "0", "AllowAccounts": "ALL"}.get(name, "")
@@ -132,9 +128,7 @@ def test_a_path_that_slurm_would_change_is_refused(
     assert keys(refused(slurm_launcher, slurm_cluster)) == ["runs_dir"]
 
 
-def test_without_a_cluster_nothing_is_submitted(
-    slurm_launcher: Launcher, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_a_cluster(slurm_launcher: Launcher, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(slurm_launcher.home))
     error = slurm_launcher("run", "cluster=slurm", *FAST).refused()
     assert isinstance(error, SchedulerUnavailable)
@@ -172,9 +166,7 @@ def test_a_part_that_is_refused_is_recorded_as_that(slurm_user: SlurmUser) -> No
     assert len(good) == 2
 
 
-def test_the_user_s_own_limit_is_a_refusal(
-    slurm_launcher: Launcher, slurm_cluster: SlurmCluster
-) -> None:
+def test_a_user_s_limit_is_refused(slurm_launcher: Launcher, slurm_cluster: SlurmCluster) -> None:
     modify = ("sacctmgr", "-i", "modify", "user", "root", "where", "account=test", "set")
     slurm_cluster.run(*modify, "MaxSubmitJobs=3")
     try:
@@ -187,9 +179,7 @@ def test_the_user_s_own_limit_is_a_refusal(
     assert packed.code == 0, packed
 
 
-def test_what_no_node_takes_is_not_submitted(
-    slurm_launcher: Launcher, slurm_cluster: SlurmCluster
-) -> None:
+def test_unsupported_is_not_sent(slurm_launcher: Launcher, slurm_cluster: SlurmCluster) -> None:
     before = jobs(slurm_cluster)
     done = slurm_launcher("run", "cluster=slurm", *FAST, "recipe=fp8_current")
     assert done.code == 3, done

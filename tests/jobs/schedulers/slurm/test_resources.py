@@ -85,9 +85,7 @@ def named(problem: UsageError) -> str:
         ),
     ],
 )
-def test_what_cannot_reach_slurm_unchanged_is_refused(
-    cluster: Cluster, kind: type[UsageError], key: str
-) -> None:
+def test_what_slurm_alters_is_refused(cluster: Cluster, kind: type[UsageError], key: str) -> None:
     (problem,) = resource_problems(cluster, Launch(name="d"))
     assert (type(problem), named(problem)) == (kind, key)
 
@@ -163,9 +161,7 @@ def test_no_gres_makes_a_traceback(text: str) -> None:
         ("something new", ["cluster.sbatch.no-such=1", "cluster.sbatch.tmp=1T"]),
     ],
 )
-def test_a_refusal_names_the_settings_that_may_have_caused_it(
-    message: str, settings: list[str]
-) -> None:
+def test_a_refusal_names_its_likely_settings(message: str, settings: list[str]) -> None:
     given = Resources(
         partition="p",
         account="a",

@@ -38,9 +38,7 @@ def hydra(key: str, text: str) -> str:
     return f"{key}='{escaped}'"
 
 
-def test_comments_names_and_variables_arrive_unchanged(
-    slurm_launcher: Launcher, slurm_user: SlurmUser
-) -> None:
+def test_any_text_arrives_unchanged(slurm_launcher: Launcher, slurm_user: SlurmUser) -> None:
     cluster = slurm_user.cluster
     jobs = {}
     for number, text in enumerate(HARD):
@@ -65,9 +63,7 @@ def test_comments_names_and_variables_arrive_unchanged(
         assert seen["HARD"] == text
 
 
-def test_a_folder_may_have_any_name_that_slurm_leaves_alone(
-    slurm_cluster: SlurmCluster, tmp_path: Path
-) -> None:
+def test_a_folder_may_have_almost_any_name(slurm_cluster: SlurmCluster, tmp_path: Path) -> None:
     folder = tmp_path / 'it\'s $HOME; a "größe" & #1'
     folder.mkdir()
     user = SlurmUser(slurm_cluster, folder)
@@ -86,9 +82,7 @@ def _run(user: SlurmUser, command: list[str]) -> subprocess.CompletedProcess[str
     )
 
 
-def test_setup_lines_run_before_the_point_and_their_failure_is_the_jobs(
-    slurm_user: SlurmUser,
-) -> None:
+def test_setup_lines_run_first_and_their_failure_is_the_jobs(slurm_user: SlurmUser) -> None:
     words = ("cluster=slurm", f"cluster.python={slurm_user.node}", *FAST, "wait=true")
     good = "cluster.setup=['export MADE=\"by $HOME\"  # a comment','cd /']"
     seed = f"shape.seed={node.WRITES_ENVIRONMENT}"
