@@ -205,10 +205,7 @@ def tradeoff_plot(groups: list[Group], folder: Path) -> Plot | None:
     axis.set_title("higher is faster, further left is more accurate")
     figure.add_legend()
     figure.canvas.subplots_adjust(left=0.12, right=0.97, top=0.92, bottom=0.24)
-    caption = (
-        "Each mark is a point. Faster recipes have larger errors: compare marks of the same "
-        "shape and length."
-    )
+    caption = "Each mark is a point. Compare only marks of the same shape and length."
     return figure.save("speed-error", "Speed against error", caption, folder)
 
 
