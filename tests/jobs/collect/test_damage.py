@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from functools import reduce
+from operator import getitem
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,10 @@ from tests.builders.ledger import passed_sweep
 RECORD = "14/p-0001/attempt-1/record.json"
 FILES = (RECORD, "14/p-0001/attempt-1/started.json", "plan.jsonl", "jobs.jsonl", "sweep.json")
 
+ANY_TIME: dict[str, Any] = {
+    "deadline": None,
+    "suppress_health_check": [HealthCheck.function_scoped_fixture],
+}
 json_values = st.recursive(
     st.none()
     | st.booleans()
@@ -59,17 +65,11 @@ def paths_of(value: object, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]
         inner = [found for key, held in value.items() for found in paths_of(held, (*path, key))]
     elif isinstance(value, list):
         # The first of a list stands for the others: there are hundreds of samples.
-        inner = [
-            found
-            for index, held in enumerate(value[:1])
-            for found in paths_of(held, (*path, index))
-        ]
+        inner = [found for held in value[:1] for found in paths_of(held, (*path, 0))]
     return [path, *inner]
 
 
-@settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=25, **ANY_TIME)
 @given(data=st.data())
 def test_a_record_with_any_value_anywhere(ledger: Ledger, data: st.DataObject) -> None:
     path = ledger.root / RECORD
@@ -77,13 +77,11 @@ def test_a_record_with_any_value_anywhere(ledger: Ledger, data: st.DataObject) -
     held = json.loads(good)
     place = data.draw(st.sampled_from(paths_of(held)))
     value = data.draw(json_values)
-    if not place:
-        held = value
+    if place:
+        *parents, leaf = place
+        reduce(getitem, parents, held)[leaf] = value
     else:
-        part = held
-        for key in place[:-1]:
-            part = part[key]
-        part[place[-1]] = value
+        held = value
     try:
         path.write_text(json.dumps(held))
         assert_counted(ledger)
@@ -91,9 +89,7 @@ def test_a_record_with_any_value_anywhere(ledger: Ledger, data: st.DataObject) -
         path.write_text(good)
 
 
-@settings(
-    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=20, **ANY_TIME)
 @given(
     name=st.sampled_from(FILES),
     start=st.integers(0, 3000),
@@ -113,16 +109,21 @@ def test_a_file_with_any_bytes_anywhere(
         path.write_bytes(good)
 
 
+@pytest.fixture
+def fresh(tmp_path: Path) -> Ledger:
+    """A sweep that a test may damage for good."""
+    return passed_sweep(tmp_path / "runs").ledger
+
+
 def gathered(ledger: Ledger) -> Collection:
     return collect([f"{ledger.root}/"], ledger.root.parent, ledger.root.parent.parent / "out")
 
 
-def test_a_plan_that_lost_a_line_is_a_problem_and_never_exits_with_0(tmp_path: Path) -> None:
-    ledger = passed_sweep(tmp_path / "runs").ledger
-    assert gathered(ledger).exit_code() == 0
-    lines = ledger.plan_jsonl.read_text().splitlines(keepends=True)
-    ledger.plan_jsonl.write_text("".join(lines[:-1]))
-    found = gathered(ledger)
+def test_a_plan_that_lost_a_line_is_a_problem_and_never_exits_with_0(fresh: Ledger) -> None:
+    assert gathered(fresh).exit_code() == 0
+    lines = fresh.plan_jsonl.read_text().splitlines(keepends=True)
+    fresh.plan_jsonl.write_text("".join(lines[:-1]))
+    found = gathered(fresh)
     (problem,) = found.problems
     assert (problem.file, problem.of_plan) == ("plan.jsonl", True)
     assert found.exit_code() == 3
@@ -131,43 +132,37 @@ def test_a_plan_that_lost_a_line_is_a_problem_and_never_exits_with_0(tmp_path: P
 
 
 @pytest.mark.parametrize("name", ["plan.jsonl", "sweep.json"])
-@pytest.mark.parametrize("text", ["{\n", None], ids=["damaged", "missing"])
-def test_an_unreadable_plan_never_exits_with_0(
-    tmp_path: Path, name: str, text: str | None
-) -> None:
-    ledger = passed_sweep(tmp_path / "runs").ledger
-    path = ledger.root / name
-    if text is None:
-        path.unlink()
-    else:
-        path.write_text(path.read_text() + text)
-    found = gathered(ledger)
-    assert [problem.file.partition(":")[0] for problem in found.problems] == [name]
-    assert found.exit_code() == 3
+@pytest.mark.parametrize("damaged", [True, False])
+def test_an_unreadable_plan_never_exits_with_0(fresh: Ledger, name: str, damaged: bool) -> None:
+    path = fresh.root / name
+    text = path.read_text()
+    path.unlink()
+    if damaged:
+        path.write_text(text + "{\n")
+    collection = gathered(fresh)
+    assert [problem.file.partition(":")[0] for problem in collection.problems] == [name]
+    assert collection.exit_code() == 3
 
 
 def test_a_damaged_plan_is_a_problem_of_its_own_sweep(tmp_path: Path) -> None:
     one, other = (passed_sweep(tmp_path / "runs").ledger for _ in range(2))
     other.plan_jsonl.write_text(other.plan_jsonl.read_text() + "{\n")
-    words = [f"{one.root}/", f"{other.root}/"]
-    found = collect(words, tmp_path / "runs", tmp_path / "out")
-    assert [problem.file.partition(":")[0] for problem in found.problems] == [
-        f"{other.sweep_id}/plan.jsonl"
-    ]
+    found = collect([f"{one.root}/", f"{other.root}/"], tmp_path / "runs", tmp_path / "out")
+    (problem,) = found.problems
+    assert problem.file.partition(":")[0] == f"{other.sweep_id}/plan.jsonl"
     assert found.exit_code() == 3
 
 
-def test_a_record_of_another_point_is_damage(tmp_path: Path) -> None:
-    ledger = passed_sweep(tmp_path / "runs").ledger
-    before = gathered(ledger)
+def test_a_record_of_another_point_is_damage(fresh: Ledger) -> None:
+    before = gathered(fresh)
     assert before.folder is not None
-    for root in (ledger.root, before.folder / "jobs"):
+    for root in (fresh.root, before.folder / "jobs"):
         (target,) = root.glob("*/p-0001/attempt-1/record.json")
         (source,) = root.glob("*/p-0000/attempt-1/record.json")
         target.write_bytes(source.read_bytes())
     what = "is the record of 'p-0000', not of 'p-0001'"
     assert [problem.what for problem in load_collection(before.folder).problems] == [what]
-    found = gathered(ledger)
+    found = gathered(fresh)
     assert [problem.what for problem in found.problems] == [what]
     point = next(point for point in found.points if point.point_id == "p-0001")
     assert (point.state, point.cause, point.record) == ("ERROR", "lost", None)

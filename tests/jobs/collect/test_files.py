@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -39,9 +40,7 @@ def test_secrets_of_scripts_and_plans_are_masked(sweep: FakeSweep, tmp_path: Pat
 def test_a_shell_s_log_is_copied_if_its_job_has_no_folder(tmp_path: Path) -> None:
     sweep = FakeSweep.plan(tmp_path / "runs", [{}])
     sweep.submit("14", list(sweep.points), array=False)
-    for path in sweep.ledger.job_folder("14").iterdir():
-        path.unlink()
-    sweep.ledger.job_folder("14").rmdir()
+    shutil.rmtree(sweep.ledger.job_folder("14"))
     log = sweep.ledger.root / "submissions" / "0" / "14_batch.out"
     log.parent.mkdir(parents=True)
     log.write_text("srun: error\n")
@@ -50,9 +49,9 @@ def test_a_shell_s_log_is_copied_if_its_job_has_no_folder(tmp_path: Path) -> Non
 
 
 def test_a_file_that_cannot_be_copied_is_one_problem(sweep: FakeSweep, tmp_path: Path) -> None:
-    (tmp_path / "copy" / "jobs").mkdir(parents=True)
-    (tmp_path / "copy" / "jobs" / "14").mkdir()
-    (tmp_path / "copy" / "jobs" / "14" / "p-0001").touch()  # in the way of a folder
+    blocked = tmp_path / "copy" / "jobs" / "14" / "p-0001"
+    blocked.parent.mkdir(parents=True)
+    blocked.touch()  # in the way of a folder
     copy = copied(sweep, tmp_path / "copy")
     files = [problem.file for problem in copy.sweep.problems]
     assert len(files) == len(set(files)) == 3

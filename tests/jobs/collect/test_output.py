@@ -16,10 +16,11 @@ from jobs.status.point_result import PointResult
 from jobs.sweeps.file_problem import FileProblem
 from jobs.terminal.console import Console
 from tests.builders.records import point_config, record, untimed
+from tests.builders.runs import collected
 from tests.builders.terminal import printed
 
 
-def collected(gpu: str, jobs: int = 1, reason: str = "") -> Collection:
+def collection(gpu: str, jobs: int = 1, reason: str = "") -> Collection:
     points = []
     for number, projection in enumerate(("fused", "split", "fused", "split")):
         config = point_config(
@@ -27,24 +28,20 @@ def collected(gpu: str, jobs: int = 1, reason: str = "") -> Collection:
         )
         point_id, job_id = f"p-7a0d52d4303{number}", f"local-a977dea{number % jobs}"
         left = record(point_id, config, Outcome.PASSED, job_id=job_id, reason=reason)
-        points.append(
-            PointResult(
-                *(point_id, "s-1", config, State.PASSED), reason=reason, job_id=job_id, record=left
-            )
-        )
+        points.append(collected(left, reason=reason, job_id=job_id))
     return Collection("s-20261201-102835-9556fe", points, Path("/results/s-1"))
 
 
-def shown(collection: Collection, width: int) -> list[str]:
+def shown(points: Collection, width: int) -> list[str]:
     out = Console(file=io.StringIO(), width=width)
-    print_collection(collection, out)
+    print_collection(points, out)
     return printed(out).splitlines()
 
 
 @pytest.mark.parametrize("width", [80, 132])
 @pytest.mark.parametrize(("gpu", "jobs"), [("cpu", 1), ("cpu", 2), ("gb300", 1), ("gb300", 3)])
 def test_a_point_is_one_line_with_whole_names(gpu: str, jobs: int, width: int) -> None:
-    lines = shown(collected(gpu, jobs, f"within tolerance calibrated; {EMULATED_NOTE}"), width)
+    lines = shown(collection(gpu, jobs, f"within tolerance calibrated; {EMULATED_NOTE}"), width)
     rows = [line for line in lines if "p-7a0d52d4303" in line]
     assert len(rows) == 4
     assert all("projection=" in row and "PASSED" in row for row in rows)
@@ -54,20 +51,20 @@ def test_a_point_is_one_line_with_whole_names(gpu: str, jobs: int, width: int) -
 
 
 def test_what_holds_for_all_is_said_once() -> None:
-    text = "\n".join(shown(collected("cpu", 1, f"within tolerance seed; {EMULATED_NOTE}"), 80))
+    text = "\n".join(shown(collection("cpu", 1, f"within tolerance seed; {EMULATED_NOTE}"), 80))
     assert text.count(EMULATED_NOTE) == 1
     assert text.count("local-a977dea0") == 1
     assert "PASSED, 4 points: within tolerance seed\n" in text
 
 
 def test_speedups_of_real_arms_are_shown() -> None:
-    lines = shown(collected("gb300"), 132)
+    lines = shown(collection("gb300"), 132)
     assert any("fprop" in line and "bprop" in line for line in lines)
     assert EMULATED_NOTE not in "\n".join(lines)
 
 
 def test_what_was_emulated_is_counted_timed_or_not() -> None:
-    real, emulated = collected("gb300").points, collected("cpu").points[0]
+    real, emulated = collection("gb300").points, collection("cpu").points[0]
     assert emulated.record is not None
     for left in (emulated.record, untimed(emulated.record)):
         mixed = [*real[1:], replace(emulated, record=left)]
@@ -80,9 +77,8 @@ def test_what_was_emulated_is_counted_timed_or_not() -> None:
 
 
 def test_reasons_of_what_did_not_pass_come_first_and_are_cut() -> None:
-    bad = PointResult(
-        "p-1", "s", point_config(), State.ERROR, cause=Cause.crashed, reason="died " * 200
-    )
+    left = record("p-1", point_config(), Outcome.ERROR, cause=Cause.crashed)
+    bad = collected(left, record=None, reason="died " * 200)
     good = PointResult("p-2", "s", point_config(), State.PASSED, reason="within tolerance seed")
     first, second = reason_lines([good, bad])
     assert first.startswith("ERROR (crashed) p-1: died")

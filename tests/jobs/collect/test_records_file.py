@@ -72,9 +72,7 @@ def test_a_file_without_records_is_refused(tmp_path: Path, text: str) -> None:
 
 
 def test_a_missing_file_and_a_file_beside_ids_are_refused(tmp_path: Path) -> None:
-    for words, error in (
-        ([str(tmp_path / "no.jsonl")], RecordError),
-        ([str(H200), "latest"], WrongIds),
-    ):
+    missing = str(tmp_path / "no.jsonl")
+    for words, error in (([missing], RecordError), ([str(H200), "latest"], WrongIds)):
         with pytest.raises(error):
             collect(words, tmp_path / "runs", tmp_path / "results")

@@ -8,22 +8,24 @@ import pytest
 
 from jobs.collect.review import MAX_CHARS, cell, compact, review_text
 from jobs.perf import EMULATED_NOTE
-from jobs.record import Cause, Outcome, State
+from jobs.record import Cause, Outcome
 from jobs.status.collection import Collection
 from jobs.status.point_result import PointResult, Quote
 from tests.builders.records import point_config, record, untimed, with_notes
+from tests.builders.runs import collected
 
 
 def point(state: str = "PASSED", recipe: str = "mxfp8", gpu: str = "gb300") -> PointResult:
-    config = point_config(recipe, gpu)
-    left = record("p-1", config, Outcome[state])
-    return PointResult(
-        "p-1", "s-1", config, State(state), record=left, job_id="14_0", command=left.command
-    )
+    left = record("p-1", point_config(recipe, gpu), Outcome[state])
+    return collected(left, job_id="14_0", command=left.command)
+
+
+def text_of(*points: PointResult) -> str:
+    return review_text(Collection("s-1", list(points)))
 
 
 def test_the_block_holds_environment_command_result_and_times() -> None:
-    text = review_text(Collection("s-1", [point()]))
+    text = text_of(point())
     assert "### s-1: 1 PASSED of 1 planned" in text
     for line in (
         "| Job | 14_0 |",
@@ -50,45 +52,38 @@ def test_tasks_of_an_array_are_one_word() -> None:
 
 def test_omitted_commands_are_counted() -> None:
     many = [dataclasses.replace(point(), command=f"launch {number}") for number in range(6)]
-    text = review_text(Collection("s-1", many))
-    assert "`launch 3`<br>and 2 more, in points.csv |" in text
+    assert "`launch 3`<br>and 2 more, in points.csv |" in text_of(*many)
 
 
 def test_two_versions_of_cudnn_are_both_shown() -> None:
-    config = point_config()
-    left = record("p-1", config, cudnn_torch="9.19.0")
-    mixed = PointResult("p-1", "s-1", config, State.PASSED, record=left)
-    text = review_text(Collection("s-1", [mixed]))
-    assert "9.21.1 (Transformer Engine), 9.19.0 (torch)" in text
+    mixed = collected(record("p-1", point_config(), cudnn_torch="9.19.0"))
+    assert "9.21.1 (Transformer Engine), 9.19.0 (torch)" in text_of(mixed)
 
 
 def test_points_that_did_not_pass_are_listed_with_reasons() -> None:
-    config = point_config()
     quote = Quote(["CUDA error: misaligned address"])
-    died = PointResult("p-1", "s", config, State.ERROR, cause=Cause.crashed, evidence=[quote])
-    text = review_text(Collection("s", [died]))
+    left = record("p-1", point_config(), Outcome.ERROR, cause=Cause.crashed)
+    text = text_of(collected(left, record=None, evidence=[quote]))
     assert "ERROR (crashed)" in text
     assert "misaligned address" in text
 
 
 def test_no_speedup_is_claimed_from_emulation_or_noise() -> None:
-    emulated = review_text(Collection("s-1", [point(gpu="cpu")]))
+    emulated = text_of(point(gpu="cpu"))
     assert "none claimed" in emulated
     assert EMULATED_NOTE in emulated
-    noise = review_text(Collection("s-1", [point(recipe="bf16")]))
+    noise = text_of(point(recipe="bf16"))
     assert "BF16 against itself" in noise
     assert "speedup" not in noise
 
 
 @pytest.mark.parametrize("timed", [True, False])
 def test_emulated_points_are_marked_timed_or_not(timed: bool) -> None:
-    made = point(gpu="cpu")
-    assert made.record is not None
-    made = made if timed else dataclasses.replace(made, record=untimed(made.record))
-    text = review_text(Collection("s-1", [made]))
+    left = record("p-1", point_config(gpu="cpu"))
+    text = text_of(collected(left if timed else untimed(left)))
     assert f"| Emulated | The point was {EMULATED_NOTE} |" in text
     assert ("[PERF]" in text) == timed
-    assert "mulated" not in review_text(Collection("s-1", [point()]))
+    assert "mulated" not in text_of(point())
 
 
 @pytest.mark.parametrize("text", ["a|b", "<img src=x>", "@everyone", "`x`", "a\nb", "[x](y)"])
@@ -100,22 +95,15 @@ def test_a_cell_cannot_break_out(text: str) -> None:
 
 
 def test_text_with_fences_stays_inside_its_fence() -> None:
-    config = point_config(shape__name="```\n# own heading")
-    left = record("p-1", config)
-    fenced = PointResult("p-1", "s-1", config, State.PASSED, record=left)
-    text = review_text(Collection("s-1", [fenced]))
+    text = text_of(collected(record("p-1", point_config(shape__name="```\n# own heading"))))
     start, end = text.index("````text\n"), text.rindex("\n````")
     assert start < text.index("# own heading") < text.index("[PERF]") < end
 
 
 def test_a_thousand_points_fit_a_comment() -> None:
-    points = [point("FAILED") for _ in range(500)] + [point() for _ in range(500)]
-    assert len(review_text(Collection("s-1", points))) <= MAX_CHARS + 200
+    assert len(text_of(*[point("FAILED")] * 500, *[point()] * 500)) <= MAX_CHARS + 200
 
 
 def test_notes_of_a_benchmark_follow_its_times() -> None:
-    config = point_config()
-    left = with_notes(record("p-1", config), "times not stable after 40 warm-up iterations")
-    noted = PointResult("p-1", "s-1", config, State.PASSED, record=left)
-    text = review_text(Collection("s-1", [noted]))
-    assert text.index("Bprop speedup") < text.index("  Note: times not stable after 40 warm-up")
+    text = text_of(collected(with_notes(record("p-1", point_config()), "not stable")))
+    assert text.index("Bprop speedup") < text.index("  Note: not stable")

@@ -13,11 +13,9 @@ from jobs.compare.load import load_side
 from jobs.schedulers.slurm.scheduler import SlurmScheduler
 from tests.slurm_cluster import stand_in_node as node
 from tests.slurm_cluster.launching import SlurmUser
-from tests.slurm_cluster.slurm import SlurmCluster
 
-pytestmark = pytest.mark.slurm
+pytestmark = [pytest.mark.slurm, pytest.mark.usefixtures("slurm_env")]
 
-ACTS = (node.PASS, node.SLOW_PASS, node.FAIL, node.UNSUPPORTED, node.RAISES, node.SEGFAULT)
 ENDS = {
     node.PASS: ("PASSED", None),
     node.SLOW_PASS: ("PASSED", None),
@@ -38,13 +36,13 @@ def table(folder: Path) -> list[dict[str, object]]:
 
 
 def test_a_sweep_is_gathered_while_it_runs_and_after(
-    slurm_user: SlurmUser, slurm_env: SlurmCluster, tmp_path: Path
+    slurm_user: SlurmUser, tmp_path: Path
 ) -> None:
-    _, ledger = slurm_user.sweep(seeds(*ACTS))
+    _, ledger = slurm_user.sweep(seeds(*ENDS))
     results = tmp_path / "results"
     early = collect(["latest"], slurm_user.runs, results, schedulers=[SlurmScheduler()])
     totals = early.totals
-    assert totals.pop("planned") == len(ACTS) == sum(totals.values())
+    assert totals.pop("planned") == len(ENDS) == sum(totals.values())
     slurm_user.wait(ledger)
     (line,) = ledger.jobs()
     done = slurm_user.run("collect", line.job_id, f"results_dir={results}")
@@ -64,9 +62,7 @@ def test_a_sweep_is_gathered_while_it_runs_and_after(
         assert len(found.points) == count, word
 
 
-def test_two_sweeps_of_the_same_points_are_compared(
-    slurm_user: SlurmUser, slurm_env: SlurmCluster, tmp_path: Path
-) -> None:
+def test_two_sweeps_of_the_same_points_are_compared(slurm_user: SlurmUser, tmp_path: Path) -> None:
     ledgers = [slurm_user.sweep(seeds(node.UNSUPPORTED, node.FAIL))[1] for _ in range(2)]
     for ledger in ledgers:
         slurm_user.wait(ledger)
@@ -81,13 +77,13 @@ def test_two_sweeps_of_the_same_points_are_compared(
 
 
 def test_a_cancelled_point_is_unclear_on_either_side(
-    slurm_user: SlurmUser, slurm_env: SlurmCluster, tmp_path: Path
+    slurm_user: SlurmUser, tmp_path: Path
 ) -> None:
     _, passed = slurm_user.sweep("grid=none")
     slurm_user.wait(passed)
     _, cancelled = slurm_user.sweep("grid=none", "+cluster.sbatch.begin=now+1hour")
     (line,) = cancelled.jobs()
-    slurm_env.run("scancel", line.job_id)
+    slurm_user.cluster.run("scancel", line.job_id)
     slurm_user.wait(cancelled)
     results = tmp_path / "results"
     for sides in ((passed, cancelled), (cancelled, passed)):

@@ -15,13 +15,17 @@ from jobs.collect.table_files import csv_text, json_text, write_parquet
 from jobs.record import State
 from jobs.status.point_result import PointResult
 from tests.builders.records import point_config, record
+from tests.builders.runs import collected
 
 
 def rows(**changes: Value) -> list[dict[str, Value]]:
-    config = point_config()
-    passed = PointResult("p-1", "s-1", config, State.PASSED, record=record("p-1", config))
-    waiting = PointResult("p-2", "s-1", config, State.PENDING)
-    return [row(passed) | changes, row(waiting)]
+    """One point that passed, some of whose cells are changed, and one that waits."""
+    waiting = PointResult("p-2", "s-1", point_config(), State.PENDING)
+    return [row(collected(record("p-1", point_config()))) | changes, row(waiting)]
+
+
+def read_csv(table: list[dict[str, Value]]) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(csv_text(table))))
 
 
 def test_the_three_files_hold_the_same_values(tmp_path: Path) -> None:
@@ -30,7 +34,7 @@ def test_the_three_files_hold_the_same_values(tmp_path: Path) -> None:
     stored = pyarrow.parquet.read_table(tmp_path / "points.parquet")
     assert stored.column_names == list(COLUMNS)
     assert stored.to_pylist() == table == json.loads(json_text(table))
-    read = list(csv.DictReader(io.StringIO(csv_text(table))))
+    read = read_csv(table)
     assert read[0]["fprop_speedup"] == str(table[0]["fprop_speedup"])
     assert read[1]["fprop_speedup"] == ""
 
@@ -44,12 +48,12 @@ def test_a_table_without_rows_keeps_its_types(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", " =1"])
 def test_text_that_a_spreadsheet_would_run_is_made_harmless(text: str) -> None:
-    read = list(csv.DictReader(io.StringIO(csv_text(rows(reason=text)))))
+    read = read_csv(rows(reason=text))
     assert read[0]["reason"] == f"'{text}".replace("\r", "\n")
 
 
 def test_a_negative_number_stays_a_number() -> None:
-    read = list(csv.DictReader(io.StringIO(csv_text(rows(duration_s=-0.5)))))
+    read = read_csv(rows(duration_s=-0.5))
     assert read[0]["duration_s"] == "-0.5"
 
 
@@ -57,6 +61,6 @@ def test_a_negative_number_stays_a_number() -> None:
 def test_odd_text_breaks_no_file(tmp_path: Path, text: str) -> None:
     table = rows(reason=text)
     write_parquet(table, tmp_path / "points.parquet")
-    read = list(csv.DictReader(io.StringIO(csv_text(table))))
+    read = read_csv(table)
     assert len(read) == len(json.loads(json_text(table))) == 2
     assert None not in read[0]
